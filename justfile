@@ -19,7 +19,7 @@ test *ARGS:
 test-long *ARGS:
     TIDEGATE_LONG_TESTS=1 cargo test --workspace {{ ARGS }}
 
-# Runs all checks of CI; or only some steps, such as `just ci lint purity`.
+# Runs all CI checks, or only some steps, such as `just ci lint purity`.
 ci *STEPS:
     .ci/run {{ STEPS }}
 
@@ -40,7 +40,7 @@ words:
     scripts/check-words
     scripts/check-docs
 
-# Checks that the files of a crate do not import each other in a cycle.
+# Checks that the files of each crate do not import each other in a cycle.
 cycles:
     scripts/check-cycles
 
@@ -70,7 +70,7 @@ bench *ARGS:
     cargo build --release --features jemalloc
     cargo bench --package tidegate-testkit --features jemalloc --bench engine -- {{ ARGS }}
 
-# Measures syncs of a real control plane against kubectl and a bare loop of requests.
+# Compares syncs on a real control plane with kubectl and with a plain loop of requests.
 bench-kube *ARGS:
     cargo build --release --features jemalloc
     cargo bench --package tidegate-testkit --features jemalloc --bench kube -- {{ ARGS }}
@@ -84,7 +84,7 @@ bench-service *ARGS:
 simulate N="10000":
     TIDEGATE_SIM_SEEDS={{ N }} cargo test --release --package tidegate-testkit --test simulation -- --nocapture
 
-# Runs the property tests of the state machine with N random seeds instead of the fixed one.
+# Runs the property tests of the state machine with N random seeds instead of the fixed seed.
 explore N="20":
     for seed in $(seq {{ N }}); do export PROPTEST_RNG_SEED=$RANDOM$RANDOM; echo "PROPTEST_RNG_SEED=$PROPTEST_RNG_SEED"; \
       cargo test --quiet --workspace --test lifecycle --test fleet random; done
@@ -115,16 +115,16 @@ damage N="10000":
 fuzz N="100000":
     TIDEGATE_FUZZ_CASES={{ N }} cargo test --release --workspace --lib --test fuzz fuzz_ -- --nocapture
 
-# Runs the fuzz targets with coverage guidance: all, or the named ones, each for SECONDS.
+# Runs all or the named fuzz targets with coverage guidance, each for SECONDS.
 fuzz-coverage SECONDS="60" *TARGETS:
     fuzz/run {{ SECONDS }} {{ TARGETS }}
 
-# Renders N random templates with Tidegate and with Go, whose toolchain it installs with apt-get and pip.
+# Renders N random templates with Tidegate and with Go. Fetches Go with apt-get and pip if necessary.
 go-templates N="200000":
     TIDEGATE_GO_TEMPLATES=$(scripts/template-table/program --fetch) TIDEGATE_GO_CASES={{ N }} \
       cargo test --release --workspace --test differential
 
-# Starts the control plane of the tests, and prints how to connect kubectl and tidegate.
+# Starts a control plane as in the tests, and prints how to connect kubectl and tidegate.
 control-plane:
     cargo run --package tidegate-testkit --example control-plane
 

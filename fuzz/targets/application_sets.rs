@@ -1,4 +1,5 @@
-//! ApplicationSets with responses for every generator, the generated Applications, and the resulting actions.
+//! Fuzz target for ApplicationSets. Generates the Applications from fixed responses to every generator, and
+//! calculates the resulting actions.
 #![no_main]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,7 @@ use tidegate_model::argo::{
     ApplicationSet, ClusterDecisionResourceGenerator, PluginGenerator, PullRequestGenerator, ScmGenerator,
 };
 
-/// Sends the same response to all requests.
+/// Generator inputs that return the same response to every request.
 struct FixedInputs;
 
 impl GeneratorInputs for FixedInputs {
@@ -103,7 +104,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Calculates the actions if no Applications exist, and if all of them exist.
+/// Calculates the actions for two cases: no generated Application exists yet, and all of them exist.
 fn act(set: &ApplicationSet, done: tidegate_generate::GenerateOutput) {
     let options = tidegate_applicationset::sync_policy::AppSetRuleOptions::default();
     let applications =
@@ -113,7 +114,7 @@ fn act(set: &ApplicationSet, done: tidegate_generate::GenerateOutput) {
     assert_eq!(
         first.members.len(),
         generated.applications.len(),
-        "each Application is created, or has a reason"
+        "each Application has an action or a reason"
     );
     let existing: Vec<_> = generated.applications.values().cloned().collect();
     preview_appset(set, &generated, &existing, &BTreeMap::new(), &options);

@@ -1,4 +1,4 @@
-//! Applications: serialization must round-trip, and all derived values must be computable.
+//! Fuzz target for Applications. Serialization must round-trip, and all derived values must be computable.
 #![no_main]
 
 use std::time::Duration;

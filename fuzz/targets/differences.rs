@@ -1,5 +1,5 @@
-//! Two objects and ignored differences. The fields are `ignore` (entries of `ignoreDifferences`), `target`
-//! and `live`.
+//! Fuzz target for comparing two objects with ignored differences. The input's fields are `ignore` (entries
+//! of `ignoreDifferences`), `target` and `live`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -39,5 +39,5 @@ fuzz_target!(|input: &[u8]| {
     comparer.preserve_ignored(&mut respected, &live);
     let mut again = respected.clone();
     comparer.preserve_ignored(&mut again, &live);
-    assert_eq!(again, respected, "the second application has no effect");
+    assert_eq!(again, respected, "preserving the ignored fields again has no effect");
 });

@@ -1,4 +1,4 @@
-//! Parsing and planning of manifests.
+//! Fuzz target for parsing manifests and planning a sync.
 #![no_main]
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Projects, and their permissions.
+//! Fuzz target for AppProjects and their permissions.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -25,7 +25,7 @@ fuzz_target!(|input: &[u8]| {
     let mandate = ProjectPolicy { target: target.clone(), repositories, ..ProjectPolicy::default() };
     let permitted = project::check_operation(&read, &mandate, "argocd");
     if read.spec.destinations.is_empty() || read.spec.source_repos.is_empty() {
-        assert!(permitted.is_err(), "a project without destinations or repositories permits none");
+        assert!(permitted.is_err(), "a project without destinations or repositories permits no operation");
     }
     for namespaced in [None, Some(true), Some(false)] {
         let key = ObjectKey::new("apps", "Deployment", "shop-a", "web");

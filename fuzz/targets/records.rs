@@ -1,5 +1,6 @@
-//! Log streams that were changed after they were written, with correct checksums. They must be rejected, or
-//! have some meaning. An input is a list of changes to a golden stream.
+//! Fuzz target for log streams that were altered after they were written, but have valid checksums. Recovery
+//! must either reject such a stream or return a usable state. The first byte of an input selects a golden
+//! stream, and the remaining bytes are changes to the stream.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -17,11 +18,11 @@ use uuid::Uuid;
 
 /// Maximum number of changes to a stream.
 const CHANGES_MAX: usize = 32;
-/// Maximum number of events that follow from a state. This is far more than any state has, and few enough to
-/// wait for.
+/// Maximum number of automatic transitions from a recovered state. No valid state has nearly as many, and the
+/// target reaches the limit quickly.
 const FOLLOWING_MAX: usize = 10_000;
 
-/// Recorded operations.
+/// Golden streams of operations.
 static OPERATIONS: LazyLock<Vec<RawAppend>> = LazyLock::new(|| {
     let golden: Value = read(include_str!("../../crates/testkit/tests/golden/layout-1-facts.json"));
     let details = || operation::Details {
@@ -38,7 +39,7 @@ static OPERATIONS: LazyLock<Vec<RawAppend>> = LazyLock::new(|| {
     streams.map(|events| stream::<operation::OperationEvent>(read(&events.to_string()), details())).collect()
 });
 
-/// A rollout with every type of event.
+/// Golden stream of a rollout that contains every type of event.
 static ROLLOUTS: LazyLock<Vec<RawAppend>> = LazyLock::new(|| {
     let golden: Value = read(include_str!("../../crates/lifecycle/tests/fleet/golden/rollout-layout-1.json"));
     let events = golden["events"].as_array().expect("a list of events").iter();
@@ -71,8 +72,8 @@ fn stream<F: StreamRecords>(events: Vec<F>, details: F::Details) -> RawAppend {
     AppendOf::<F>::new(id(), 1, events, summary).encode().expect("recorded events are serializable")
 }
 
-/// Applies a change of six bytes: the index of the event, the action, the position (two bytes), and the data
-/// (two bytes).
+/// Applies a change to one event. The change has six bytes: index of the event, action, position (two bytes),
+/// data (two bytes).
 fn change(events: &mut Vec<Record>, [event, what, low, high, byte, more]: [u8; 6]) {
     if events.is_empty() {
         return;
@@ -94,7 +95,8 @@ fn change(events: &mut Vec<Record>, [event, what, low, high, byte, more]: [u8; 6
     }
 }
 
-/// Recovers the state of a changed stream, if possible, and its subsequent events, which must end.
+/// Recovers the state of a changed stream. Returns `None` if the stream is rejected. The automatic
+/// transitions from the recovered state must end.
 fn recover<F: StreamRecords, M: Machine<Event = F>>(
     mut stream: RawAppend,
     changes: &[u8],

@@ -1,4 +1,5 @@
-//! Go templates, with data from the template table that Go has generated.
+//! Fuzz target for Go templates, with the data of the template table. Rendering must be deterministic and
+//! within the limits.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Sync windows, schedules and durations.
+//! Fuzz target for sync windows, schedules and durations.
 #![no_main]
 
 use std::time::Duration;
@@ -10,7 +10,8 @@ use tidegate_model::{
     next_window_change, parse_duration,
 };
 
-/// Time zone rules of Berlin, which don't depend on a time zone database on this machine.
+/// Time zone rules for Berlin as a POSIX string, so that the target doesn't depend on the machine's time zone
+/// database.
 const RULE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
 
 fuzz_target!(|input: &[u8]| {
@@ -22,7 +23,7 @@ fuzz_target!(|input: &[u8]| {
         let (Some(first), from) = (read.next_after_utc(now()), now()) else { return };
         assert!(first > from);
         let second = read.next_after_utc(first);
-        assert!(second.is_some_and(|second| second > first), "{schedule:?} repeats");
+        assert!(second.is_some_and(|second| second > first), "{schedule:?} returns the same time twice");
     }
     let window = |kind| Window {
         kind,
@@ -40,7 +41,7 @@ fuzz_target!(|input: &[u8]| {
         let at = now() + Duration::from_secs(86_400 * days);
         let is_denied = find_block(std::slice::from_ref(&deny), false, None, at).is_some();
         let is_allowed = find_block(std::slice::from_ref(&allow), false, None, at).is_none();
-        assert_eq!(is_denied, is_allowed, "allow and deny windows agree");
+        assert_eq!(is_denied, is_allowed, "an allow window is the opposite of the same deny window");
         next_window_change(&[allow.clone(), deny.clone()], at);
     }
 });

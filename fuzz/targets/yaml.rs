@@ -1,4 +1,4 @@
-//! YAML and JSON. A value must round-trip through JSON.
+//! Fuzz target for YAML and JSON. Each value must round-trip through JSON.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -19,7 +19,8 @@ fuzz_target!(|input: &[u8]| {
     if has_fraction(&read) {
         return;
     }
-    // The text between brackets is parsed as JSON, whose additional level may exceed the limit.
+    // The brackets add a level of nesting, which may exceed the depth limit. With them, the text is parsed as
+    // JSON even if the value is a scalar.
     let written = format!("[{read}]");
     match parse_value(&written, &LIMITS) {
         Ok(again) => assert_eq!(again.get(0), Some(&read), "{written}"),

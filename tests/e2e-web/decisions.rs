@@ -406,7 +406,7 @@ pub fn an_operation_is_terminated_on_its_own_view() {
         browser.wait_until("document.querySelector('.lead').textContent.startsWith('Operation terminated') && !document.querySelector('[data-do=\"Terminate…\"]')");
     }
     browser.wait_until(
-        "document.querySelector('.facts').textContent.includes('ann terminates it: the wrong day')",
+        "document.querySelector('.facts').textContent.includes('ann terminates the operation: the wrong day')",
     );
     browser.wait_until("[...document.querySelectorAll('.wave .badge')].map((one) => one.textContent).join() === '✕Failed,○Not reached,○Not reached'");
     browser.assert_clean();

@@ -312,7 +312,7 @@ pub fn an_application_is_refreshed_on_request() {
     browser.press_button("Refresh…");
     assert_dialog(
         &browser,
-        "The repository of argocd/frontend is fetched, and its objects are compared. Nothing is written.",
+        "The repository of argocd/frontend is fetched, and the manifests are compared with the cluster. Nothing is written.",
     );
     browser.press_button("confirm");
     browser.wait_until("!document.querySelector('dialog')");

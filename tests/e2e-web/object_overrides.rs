@@ -342,7 +342,7 @@ pub fn a_step_is_skipped_and_a_rollout_terminated() {
     // Later viewers also see the decision in the record.
     browser.open(&format!("/applicationsets/argocd/shops/runs/{id}"));
     browser.wait_until("[...document.querySelectorAll('.step h3 .badge')].map((one) => one.textContent).join() === '✓Passed,■Unfinished,○NotReached'");
-    browser.wait_until("[...document.querySelectorAll('#decisions + .scroll tbody tr')].map((row) => [...row.children].slice(1).map((one) => one.textContent).join('|')).join() === 'ann|skips dev-cart, whose operation is stopped first|dev is rebuilt,ann|terminates it|the wrong image'");
+    browser.wait_until("[...document.querySelectorAll('#decisions + .scroll tbody tr')].map((row) => [...row.children].slice(1).map((one) => one.textContent).join('|')).join() === 'ann|skips dev-cart, whose operation is stopped first|dev is rebuilt,ann|terminates the rollout|the wrong image'");
     browser.wait_until(&is_apart);
     browser.assert_clean();
     service.stop();

@@ -326,7 +326,7 @@ pub fn an_operation_is_paused_resumed_and_approved() {
     browser.wait_until("document.querySelector('h1 ~ .badge').textContent.includes('Succeeded')");
     // Later viewers see the people in the record.
     browser.wait_until(
-        "document.querySelector('.facts').textContent.includes('ann pauses it: the database is being moved')",
+        "document.querySelector('.facts').textContent.includes('ann pauses the operation: the database is being moved')",
     );
     assert_eq!(browser.run("return document.querySelectorAll('main .actions button').length"), json!(0));
     browser.assert_clean();
@@ -446,7 +446,7 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
             "[...document.querySelectorAll('#{id} + .scroll tbody tr')].map((row) => [...row.children].slice(1).map((one) => one.textContent).join('|')).join()"
         )
     };
-    let decided = "ann|approves step 1|–,ann|pauses it|lunch,ann|resumes it|–,ann|skips prod-cart|moved to another cluster,ann|approves step 3|–";
+    let decided = "ann|approves step 1|–,ann|pauses the rollout|lunch,ann|resumes the rollout|–,ann|skips prod-cart|moved to another cluster,ann|approves step 3|–";
     browser.wait_until(&format!("{} === '{decided}'", rows("decisions")));
     browser.wait_until(&format!("{}.includes('|the rollout|paused by ann: lunch')", rows("waits")));
     let ended = "[...document.querySelectorAll('.step h3 .badge')].map((one) => one.textContent).join() === '✓Passed,✓Passed,✓Passed'";

@@ -413,7 +413,7 @@ pub fn a_rollout_is_displayed_step_by_step() {
     browser.wait_until("document.querySelector('[data-key=\"argocd/prod-cart\"] .why')?.textContent === 'waits for step 3 of shops; step 2 waits for: approval'");
     browser.click("[data-key=\"argocd/qa-cart\"] .name a");
     browser.wait_for_text("This Application waits for step 2 of shops: approval.");
-    browser.wait_until("!document.getElementById('main').textContent.includes('never synced')");
+    browser.wait_until("!document.getElementById('main').textContent.includes('never been synced')");
     browser.click("p.lead a[href='/applicationsets/argocd/shops']");
     browser.wait_until("document.querySelectorAll('.step').length === 3");
     service.post("/api/v1/applicationsets/argocd/shops/approve", &json!({"reason": "looks well"}));

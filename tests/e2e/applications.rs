@@ -152,7 +152,7 @@ fn commands_wait_for_the_service_and_report_when_it_is_stopped() {
     let fleet = Fleet::new();
     // The service isn't running yet, so the command keeps waiting.
     let mut waiting = fleet.bench.start(&["app", "wait", "--timeout", "10m"]);
-    waiting.wait_for_line("no `tidegate serve` is running here yet");
+    waiting.wait_for_line("`tidegate serve` is not running here yet");
     let service = fleet.serve();
     let waited = waiting.finish().expect_code(0);
     assert!(waited.out.contains("backend"), "{waited:?}");
@@ -263,7 +263,11 @@ fn the_changes_of_a_sync_are_shown() {
     fleet.bench.run(&["app", "diff", "nobody"]).expect_code(2);
     let wrong = fleet.bench.run(&["app", "diff", "database", "--revision", "none"]).expect_code(2);
     assert!(wrong.err.contains("no branch, tag or commit"), "{}", wrong.err);
-    assert!(wrong.err.contains("and no tag matches it as a version constraint"), "{}", wrong.err);
+    assert!(
+        wrong.err.contains("and no tag satisfies this revision as a version constraint"),
+        "{}",
+        wrong.err
+    );
     // The error contains the missing names and the existing names.
     let refused =
         fleet.bench.run(&["app", "sync", "database", "--resource", "apps:StatefulSet:fleet/databse"]);

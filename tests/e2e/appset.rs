@@ -148,7 +148,7 @@ fn errors_are_named_and_the_exit_code_shows_their_origin() {
         (
             APPSET.replace("list: {elements:", "list: {element:"),
             2,
-            "neither elements nor elementsYaml is set, and element is unknown; for an empty list, use elements: []",
+            "neither elements nor elementsYaml is set, but there are unknown fields: element; for an empty list, use elements: []",
         ),
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n".to_owned(),
@@ -463,5 +463,5 @@ onPending: fail
         format!("{set}\n---\n{}", set.to_string().replace("\"fleet\"", "\"other\"")),
     );
     let ran = bench.run(&["appset", "plan", "-f", "sets/fleet.yaml", "-o", "svg"]).expect_code(2);
-    assert!(ran.err.contains("this format shows one ApplicationSet"), "{ran:?}");
+    assert!(ran.err.contains("this format can show only one ApplicationSet"), "{ran:?}");
 }

@@ -55,11 +55,14 @@ fn problems_are_explained_even_after_an_operation() {
     let service = fleet.serve();
     fleet.wait_until_synced(&["frontend"]);
     let explanation = explain(&fleet, "frontend");
-    assert!(explanation.contains("none has started since: the application is in sync"), "{explanation}");
+    assert!(
+        explanation.contains("no new operation has started: the application is in sync"),
+        "{explanation}"
+    );
     fleet.replace("frontend.yaml", "path: frontend", "path: nowhere");
     fleet.condition("frontend", "ComparisonError");
     let explanation = explain(&fleet, "frontend");
-    for text in ["frontend: Succeeded", "Next Operation: none has started since", "ComparisonError: "] {
+    for text in ["frontend: Succeeded", "Next Operation: no new operation has started", "ComparisonError: "] {
         assert!(explanation.contains(text), "{text}: {explanation}");
     }
     // JSON fields that existing clients use are unchanged.
@@ -116,7 +119,10 @@ fn a_waiting_member_names_its_step_and_the_command_to_inspect_it() {
             "the application belongs to ApplicationSet fleet, whose rollout syncs it in step 2; `tidegate appset explain fleet`",
         ),
         ("prod-b", "the application belongs to ApplicationSet fleet, whose rollout syncs it in step 3"),
-        ("dev-a", "the application is in sync; the rollouts of ApplicationSet fleet sync it in step 1"),
+        (
+            "dev-a",
+            "the application is in sync; rollouts of ApplicationSet fleet sync the application in step 1",
+        ),
         (
             "test-a",
             "the application belongs to ApplicationSet fleet, and no step selects it: use `tidegate app sync`",
@@ -148,7 +154,11 @@ fn waiting_commands_print_the_cause() {
     // No service will process the request.
     let ran = fleet.bench.run(&["app", "wait", "backend", "--timeout", "0s"]).expect_code(3);
     let place = |text: &str| ran.err.find(text).unwrap_or_else(|| panic!("{text}: {ran:?}"));
-    let order = ["application backend is skipped", "timed out after", "; skipped because of its annotation"];
+    let order = [
+        "application backend is skipped",
+        "timed out after",
+        "; skipped because of its argocd.argoproj.io/skip-reconcile annotation",
+    ];
     assert!(order.map(place).is_sorted(), "{ran:?}");
     assert!(ran.out.contains("backend"), "{ran:?}");
     // A service could still process this request.
@@ -265,7 +275,7 @@ fn an_operation_in_the_log_of_another_service_is_explained() {
     let service = fleet.serve();
     let ran = fleet.bench.run(&["app", "explain", "backend"]).expect_code(0);
     let expected = format!(
-        "operation {id} of application backend is not in the log of this service: a service with another state directory recorded it; \
+        "operation {id} of application backend is not in this service's log: a service with another state directory recorded it; \
          nothing to do"
     );
     assert!(ran.err.contains(&expected) && !ran.err.contains("try again"), "{}", ran.err);

@@ -148,7 +148,7 @@ fn a_sync_window_holds_a_wave_despite_a_kill() {
 fn a_gate_file_is_validated_when_it_is_read() {
     let bench = bench();
     for (text, wrong) in [
-        ("windows: {w: []}", "gate window:w: it has no windows"),
+        ("windows: {w: []}", "gate window:w: the gate has no windows"),
         (
             "windows:\n  w:\n  - {kind: allow, schedule: \"0 9 * *\", duration: 8h}\n",
             "window 1: invalid schedule \"0 9 * *\": it has 4 fields",
@@ -157,7 +157,7 @@ fn a_gate_file_is_validated_when_it_is_read() {
         ("widows: {}", "widows"),
         ("concurrency: {db: {limit: 0}}", "gate concurrency:db: limit: 0 would block all operations"),
         ("concurrency: {db: {limit: 1, width: 2}}", "width"),
-        ("http: {f: {url: ftp://f}}", "gate http:f: url: its scheme is neither http nor https"),
+        ("http: {f: {url: ftp://f}}", "gate http:f: url: the scheme is neither http nor https"),
         ("http: {f: {url: http://f, retries: 3}}", "retries"),
         ("cel: {c: {apiVersion: v1, kind: Job, name: j, expression: \"1 +\"}}", "gate cel:c: expression: "),
         (

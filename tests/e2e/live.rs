@@ -67,7 +67,11 @@ fn an_operation_without_a_process_is_distinguished_from_a_live_one() {
     assert!(listed.err.contains("`tidegate resume ID`"), "{}", listed.err);
     bench.run(&["ops", "pause", "stuck"]).expect_code(0);
     let explained = bench.run(&["explain", "stuck"]).expect_code(0);
-    assert!(explained.out.contains("next: unpause it with `tidegate ops unpause"), "{}", explained.out);
+    assert!(
+        explained.out.contains("next: unpause the operation with `tidegate ops unpause"),
+        "{}",
+        explained.out
+    );
     bench.run(&["ops", "terminate", "stuck"]).expect_code(0);
     assert_eq!(running_reports(&bench, &id), [false, false, false]);
     for args in [["explain", "stuck"], ["ops", "list"]] {
@@ -145,7 +149,7 @@ fn assert_ended_because(bench: &Bench, id: &str, reason: &str) {
     assert_eq!(ended["details"]["reason"], reason);
     let by = ended["details"]["by"].as_str().unwrap();
     assert!(!by.is_empty() && !by.contains(reason), "{ended}");
-    assert_eq!(ended["text"], format!("{by} terminates it: {reason}"));
+    assert_eq!(ended["text"], format!("{by} terminates the operation: {reason}"));
 }
 
 #[test]

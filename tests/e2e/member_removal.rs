@@ -88,7 +88,10 @@ fn the_other_generators_apply_when_one_has_failed() {
     write(&appset.bench, "", "./nowhere", "2");
     let failed = appset.wait_until(|set| error(set).is_some());
     let message = error(&failed).unwrap();
-    assert!(message.contains("generators[0].git: ") && message.contains("none are deleted"), "{message}");
+    assert!(
+        message.contains("generators[0].git: ") && message.contains("no Applications are deleted"),
+        "{message}"
+    );
     let generated = failed["status"]["conditions"].as_array().unwrap();
     let generated = generated.iter().find(|one| one["type"] == "ParametersGenerated").unwrap();
     assert_eq!(generated["status"], "False");
@@ -146,8 +149,7 @@ fn a_command_approves_held_deletions() {
     };
     let ran = approve("3c1fb9a27b1e", 4);
     assert!(
-        ran.err
-            .contains("no deletions of Applications of ApplicationSet argocd/fleet are waiting for approval"),
+        ran.err.contains("ApplicationSet argocd/fleet has no deletions that are waiting for approval"),
         "{ran:?}"
     );
     let repository = appset.bench.path().join("apps/repo");

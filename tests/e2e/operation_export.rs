@@ -202,7 +202,7 @@ fn a_compacted_operation_is_exported_as_a_summary_with_a_note() {
     let again = bench.json(&["ops", "list", "-o", "json"]);
     assert_eq!((&printed["summary"], &again[0]["id"]), (&again[0], &json!(id)));
     let page = bench.run(&["ops", "export", id, "--format", "html"]).expect_code(0).out;
-    for part in ["successfully synced", "tester", "Its details were compacted"] {
+    for part in ["successfully synced", "tester", "The details were compacted"] {
         assert!(page.contains(part), "{part}: {page}");
     }
     let shown = bench.run(&["ops", "show", id]).expect_code(0);

@@ -92,7 +92,7 @@ fn several_deletions_are_printed_as_one_document() {
     let yaml = bench.run(&[&DELETION[..6], &["yaml"]].concat()).expect_code(0).out;
     assert_eq!(serde_saphyr::from_str::<Value>(&yaml).unwrap()["plans"], plans);
     let ran = bench.run(&[&DELETION[..6], &["mermaid"]].concat()).expect_code(2);
-    assert!(ran.err.contains("this format shows one ApplicationSet"), "{ran:?}");
+    assert!(ran.err.contains("this format can show only one ApplicationSet"), "{ran:?}");
 }
 
 #[test]

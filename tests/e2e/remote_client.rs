@@ -168,9 +168,9 @@ fn unauthorized_requests_are_explained_and_tokens_do_not_leak() {
     there.fleet.wait_until_synced(&[]);
     assert!(there.run_as("ben", &["list"]).expect_code(0).out.contains("backend"));
     let refused = there.run_as("ben", &["sync", "backend"]).expect_code(4);
-    assert!(refused.err.contains("role operator"), "{refused:?}");
+    assert!(refused.err.contains("operator role"), "{refused:?}");
     let refused = there.run_as("ben", &["delete", "backend", "--yes"]).expect_code(4);
-    assert!(refused.err.contains("role operator"), "{refused:?}");
+    assert!(refused.err.contains("operator role"), "{refused:?}");
     there.bench.write_private("eve", "somebody-elses-token-altogether");
     assert!(there.run_as("eve", &["list"]).expect_code(4).err.contains("invalid token"));
     there.bench.write_private("empty", "\n");

@@ -262,7 +262,7 @@ fn a_broken_application_reports_its_error_and_the_others_continue() {
         ("repo", "ComparisonError", "gone"),
         ("path", "ComparisonError", "nowhere"),
         ("revision", "ComparisonError", "none"),
-        ("oci", "ComparisonError", "cannot list its tags"),
+        ("oci", "ComparisonError", "cannot list tags"),
         ("metadata", "ComparisonError", "link-local"),
         ("cluster", "InvalidSpecError", "elsewhere"),
         ("project", "InvalidSpecError", "strict"),

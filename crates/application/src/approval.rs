@@ -1,7 +1,8 @@
-//! Approval policy: determines which syncs need an approved plan before any write, and who may approve it.
+//! Approval policy: determines which syncs need an approved plan before any write, and who may approve the
+//! plan.
 //!
-//! The annotations are set on an Application, or on its AppProject for all of the project's Applications. An
-//! invalid value fails safe: it requires an approval.
+//! The annotations are set on an Application, or on its AppProject for all of the project's Applications. If
+//! a value is invalid, an approval is required, which is the safe choice.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ use crate::{automated_sync, rollout_operation};
 pub const APPROVAL_ANNOTATION: &str = "tidegate.dev/approval";
 /// Annotation with the allowed approvers: comma-separated names, which may include [`OTHERS_APPROVER`].
 pub const APPROVERS_ANNOTATION: &str = "tidegate.dev/approvers";
-/// Special approver name: the approver must differ from the requester of the sync.
+/// Special approver name that excludes the requester of the sync from the approvers.
 pub const OTHERS_APPROVER: &str = "others";
 /// Condition type specific to Tidegate: a plan is waiting for an approval.
 pub const APPROVAL_CONDITION: &str = "ApprovalRequired";
@@ -31,9 +32,9 @@ const REQUIRED: &str = "required";
 struct ApprovalRule {
     /// Location of the rule, for messages.
     origin: String,
-    /// Names of the allowed approvers. If empty, anyone may approve.
+    /// Names of the allowed approvers. If empty, any user may approve.
     approvers: BTreeSet<String>,
-    /// True if the requesters of the sync may not approve it.
+    /// True if the requesters of the sync must not approve it.
     excludes_requesters: bool,
     /// True if the rule is invalid, so no approval can satisfy it.
     is_invalid: bool,
@@ -50,14 +51,14 @@ pub struct ApprovalPolicy {
 /// Description of an approval that no one can give.
 const IMPOSSIBLE_APPROVAL: &str = "an approval that no one can give";
 
-/// Requester of a sync.
+/// Author of a plan, or requester of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanAuthor<'a> {
-    /// No person: the sync was requested by the Application's sync policy or by a progressive sync.
+    /// The Application's sync policy or a progressive sync, rather than a user.
     Automated,
-    /// The requester is not known.
+    /// Unknown author or requester.
     Unknown,
-    /// A person.
+    /// User with this name.
     Person(&'a str),
 }
 
@@ -72,12 +73,12 @@ impl<'a> PlanAuthor<'a> {
     }
 }
 
-/// People who requested a plan: its author and, if its execution was requested, the requester of the
-/// execution. Usually both are the same person.
+/// Author of a plan and, if the plan's execution was requested, the requester of the execution. Usually, both
+/// are the same user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanRequesters<'a> {
     author: PlanAuthor<'a>,
-    /// Requester of the execution, or `None` if it hasn't been requested yet.
+    /// Requester of the execution, or `None` if the execution hasn't been requested yet.
     requester: Option<PlanAuthor<'a>>,
 }
 
@@ -103,8 +104,8 @@ impl<'a> PlanRequesters<'a> {
         Self { author, requester: is_for_sync.then_some(author) }
     }
 
-    /// Returns true if a person is certainly not one of the plan's requesters. If any requester is unknown,
-    /// this is always false.
+    /// Returns true if a user is certainly neither the plan's author nor the requester of its execution.
+    /// Returns false if either of them is unknown.
     fn is_other_than(self, by: &str) -> bool {
         [Some(self.author), self.requester].into_iter().flatten().all(|one| match one {
             PlanAuthor::Automated => true,
@@ -113,7 +114,8 @@ impl<'a> PlanRequesters<'a> {
         })
     }
 
-    /// Describes the requesters, who may not approve the plan if the rule requires other people.
+    /// Describes the requesters, whom a rule can exclude from approving the plan. The result is a suffix such
+    /// as ` other than ann, who created the plan`.
     fn describe_excluded(self) -> String {
         let Self { author, requester: asker } = self;
         match (author, asker) {
@@ -134,8 +136,8 @@ impl<'a> PlanRequesters<'a> {
     }
 }
 
-/// Returns the requester of an operation, in the form that is stored with its plan. People can't use the name
-/// that is reserved for automated requests.
+/// Returns the requester of an operation, in the form that is stored with its plan. Returns an empty string
+/// for a user with the name that is reserved for automated requests.
 pub fn plan_author(asked: &OperationRequest) -> &str {
     match asked.initiated_by.username.as_str() {
         _ if asked.initiated_by.automated => AUTOMATED_REQUESTER,
@@ -152,7 +154,7 @@ pub enum ApprovalRefusal {
         "an approval needs the name of the approver: use a token, or run the command on the service's machine"
     )]
     UnknownApprover,
-    /// The same person has already approved the plan.
+    /// The same user has already approved the plan.
     #[error("{by} has already approved the plan; the plan still needs {still}")]
     AlreadyApproved {
         /// Name of the approver.
@@ -160,10 +162,10 @@ pub enum ApprovalRefusal {
         /// Description of the missing approvals.
         still: String,
     },
-    /// The person is not an allowed approver.
+    /// The user is not an allowed approver.
     #[error("{by} may not approve the plan: the plan needs {who}")]
     NotAnApprover {
-        /// Name of the person.
+        /// Name of the user.
         by: String,
         /// Description of the missing approvals.
         who: String,
@@ -241,7 +243,8 @@ impl ApprovalPolicy {
             policy.problems.extend(problem);
         }
         if !policy.is_required {
-            // A project may restrict the approvers even if only its Applications require approvals.
+            // Only the Application's annotation is reported: a project may restrict the approvers even if
+            // only some of its Applications require approvals.
             policy.problems.clear();
             let idle = application.annotation(APPROVERS_ANNOTATION).map(|_| {
                 format!(
@@ -271,7 +274,7 @@ impl ApprovalPolicy {
             || (!approvals.is_empty() && self.unmet_rules(askers.into(), approvals).next().is_none())
     }
 
-    /// Returns the rules that the approvals don't satisfy.
+    /// Returns the rules that aren't satisfied by the approvals.
     fn unmet_rules<'p>(
         &'p self,
         askers: PlanRequesters<'p>,
@@ -297,11 +300,11 @@ impl ApprovalPolicy {
         Some(if open.is_empty() { "an approval".to_owned() } else { open.join(", and ") })
     }
 
-    /// Checks that an approval by the given person would count.
+    /// Checks that an approval by the given user would count.
     ///
     /// # Errors
     ///
-    /// Returns an error if the person can't approve the plan. The error describes the approvals that are
+    /// Returns an error if the user can't approve the plan. The error describes the approvals that are
     /// missing.
     pub fn check_approval<'a>(
         &self,
@@ -330,7 +333,7 @@ fn invalid_annotation(approval: Option<&str>, of: &str) -> Option<String> {
     let said = approval.filter(|said| said.trim() != REQUIRED)?;
     Some(format!(
         "the annotation {APPROVAL_ANNOTATION} of {of} is {said:?}, but {REQUIRED} is its only valid value; \
-         it is treated as {REQUIRED}, so remove it if no approval is required"
+         Tidegate treats it as {REQUIRED}, so remove the annotation if no approval is required"
     ))
 }
 
@@ -378,7 +381,7 @@ pub struct WaitingPlan<'a> {
 }
 
 impl WaitingPlan<'_> {
-    /// Returns the message of the condition.
+    /// Returns the message of the `ApprovalRequired` condition.
     pub fn condition_message(&self) -> String {
         let Self { hash, summary: does, missing_approvals: who, .. } = self;
         format!("plan {hash} ({does}) waits for {who}: {}", self.next_command())
@@ -403,8 +406,8 @@ impl WaitingPlan<'_> {
 }
 
 /// Returns a new request for an operation whose plan was outdated when the operation started: the same
-/// operation without the plan. Returns `None` if the original requester must repeat the request. This applies
-/// to progressive syncs, and to people who selected the plan by its hash.
+/// operation without the plan. Returns `None` if the original requester must repeat the request: a
+/// progressive sync, or a user who selected the plan by its hash.
 pub fn request_to_repeat(
     application: &Application,
     ended: &OperationRequest,
@@ -424,7 +427,7 @@ pub fn request_to_repeat(
     Some(again)
 }
 
-/// Returns the message of the condition if a plan is waiting for an approval.
+/// Returns the message of the `ApprovalRequired` condition if a plan is waiting for an approval.
 pub fn approval_condition_message(application: &Application) -> Option<&str> {
     let mut conditions = application.status.conditions.iter();
     let waiting =
@@ -444,7 +447,7 @@ pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
     let Some(asked) = application.operation.as_ref().filter(|asked| can_be_redecided(asked)) else { return };
     let compared = application.status.sync.as_ref().map(|sync| sync.status);
     if compared == Some(SyncStatusCode::Synced) && asked.info_value(SUPERSEDES_INFO).is_none() {
-        let message = "nothing to do: everything was in sync before the plan was approved";
+        let message = "nothing to do: all objects were in sync before the plan was approved";
         let over = EngineProgress::rejected(message.to_owned(), now);
         operation::apply_progress(application, EngineProgress { phase: OperationPhase::Succeeded, ..over });
         return;

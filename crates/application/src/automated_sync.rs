@@ -1,4 +1,4 @@
-//! Automated sync: decides whether to start an operation that no one has requested.
+//! Automated sync: decides whether to start an operation that no user has requested.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -26,17 +26,17 @@ const HEAL_FACTOR: u32 = 3;
 /// Maximum delay between self-heal attempts.
 const HEAL_BACKOFF_MAX: Duration = Duration::from_secs(300);
 
-/// Marks an object that is no longer in the manifests but must not be pruned (`Prune=false`). A sync can't
-/// change the state of such an object.
+/// Status field for an object that is no longer in the manifests but must not be pruned (`Prune=false`). A
+/// sync can't resolve the difference of such an object.
 pub const PRUNE_DISABLED: &str = "pruneRefused";
 
 /// Condition type specific to Tidegate: sync windows block automated syncs.
 const WINDOW_CONDITION: &str = "SyncWindowWarning";
 
-/// Condition type specific to Tidegate: other programs repeatedly undo self-heal, so each attempt is delayed
-/// longer.
+/// Condition type specific to Tidegate: other programs repeatedly undo self-heal, so the delay between
+/// attempts grows.
 const SELF_HEAL_CONDITION: &str = "SelfHealWarning";
-/// Minimum number of consecutive self-heal attempts for which the condition is set.
+/// Minimum number of consecutive self-heal attempts for which [`SELF_HEAL_CONDITION`] is set.
 const HEALS_REPORTED_FROM: i64 = 3;
 
 /// Next step of automated sync.
@@ -119,7 +119,8 @@ pub fn apply_comparison(
     held.map_or(next, |held| AutomatedStep::Wait(held.next_check))
 }
 
-/// Returns a message about the delay if self-heal is delayed after several consecutive attempts.
+/// Describes the delay of self-heal after several consecutive attempts. Returns `None` if there is no such
+/// delay.
 fn describe_heal_delay(application: &Application, next: &AutomatedStep) -> Option<String> {
     let AutomatedStep::Wait(due) = next else { return None };
     let healed = consecutive_heals(last_attempt(application)?.as_ref());
@@ -137,7 +138,7 @@ fn last_attempt(application: &Application) -> Option<Cow<'_, OperationState>> {
     application.status.operation_state.as_ref().and_then(previous_operation::last_attempt)
 }
 
-/// Returns the number of consecutive self-heal operations, including this one.
+/// Returns the number of consecutive self-heal operations, including `last`.
 fn consecutive_heals(last: &OperationState) -> i64 {
     last.operation.sync.as_ref().map_or(0, |sync| sync.auto_heal_attempts_count)
 }
@@ -303,8 +304,8 @@ fn deploys_same_revisions(result: &SyncOperationResult, started: &SyncOperation)
         && (&result.source, &result.sources) == (&started.source, &started.sources)
 }
 
-/// Returns true if a person replaced an attempt at the same revisions with an operation that isn't an
-/// attempt. The replaced attempt isn't restarted automatically.
+/// Returns true if a user replaced an attempt at the same revisions with an operation that isn't an attempt,
+/// such as a dry run. The replaced attempt isn't restarted automatically.
 fn was_replaced_by_person(
     status: &ApplicationStatus,
     superseded: &OperationState,

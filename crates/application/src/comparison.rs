@@ -90,7 +90,7 @@ pub enum ComparisonOutcome {
         source_types: Vec<String>,
         /// Compared resources, in any order.
         resources: Vec<ComparedResource>,
-        /// Deletion phases for which the manifests contain hooks.
+        /// Deletion phases that have hooks in the manifests.
         deletion_hooks: BTreeSet<Phase>,
         /// Warnings found during the comparison.
         warnings: Vec<(ConditionType, String)>,

@@ -1,9 +1,9 @@
 //! Confirmation of deletions by an annotation on the application while its operation waits for the
 //! confirmation.
 //!
-//! As in Argo CD, an annotation confirms all attempts of a sync if its time is not before the start of the
-//! sync. The same applies to a deletion, even if the Application is recreated later. Before a deletion
-//! starts, a separate rule applies ([`is_approved`]).
+//! As in Argo CD, an annotation confirms all attempts of a sync if the time in the annotation is not earlier
+//! than the start of the sync. The same rule applies to a running deletion, even if the Application is
+//! recreated later. Before a deletion starts, a separate rule applies ([`is_approved`]).
 
 use tidegate_model::Timestamp;
 use tidegate_model::annotations::DELETION_APPROVED;
@@ -15,8 +15,8 @@ use crate::operation;
 /// Maximum number of characters of an invalid time that messages include.
 const SHOWN_CHARACTERS_MAX: usize = 64;
 
-/// Returns the reason why an operation that waits for confirmation may continue, or `None` if it isn't
-/// confirmed.
+/// Returns the reason why an operation that waits for confirmation may continue, or `None` if the operation
+/// isn't confirmed.
 pub fn confirmation_reason(application: &Application, operation: &OperationRequest) -> Option<String> {
     // If an application's file was deleted, the annotation can only be set by restoring the file. The
     // application is then no longer being deleted.
@@ -86,8 +86,8 @@ mod tests {
             (None, false),
             (Some("2023-11-14T22:13:19Z"), false),
             (Some("2023-11-14T22:13:19.999Z"), false),
-            // The same second counts, because times in the status and times that people write have a
-            // precision of one second.
+            // The same second counts, because times in the status and times written by users have a precision
+            // of one second.
             (Some("2023-11-14T22:13:20Z"), true),
             (Some("2023-11-14T22:13:21Z"), true),
             (Some("2023-11-15T00:13:20+02:00"), true),
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(
             confirmation_reason(&running_application(Some(late)), &OperationRequest::default()),
             None,
-            "it has no ID yet"
+            "the operation has no ID yet"
         );
         let mut unknown = running_application(Some(late));
         unknown.status.operation_state = None;

@@ -26,7 +26,8 @@ pub const DRIFT_INFO: &str = "tidegate.dev/plan-allows-drift";
 pub(crate) const REVISION_NAMES_INFO: &str = "tidegate.dev/revisions";
 /// Operation info item: the operation that this operation superseded.
 pub const SUPERSEDES_INFO: &str = "tidegate.dev/supersedes";
-/// Info item of an operation that isn't an attempt to sync the whole application: the last attempt before it.
+/// Info item of an operation that isn't an attempt to sync the whole application: the last attempt before
+/// this operation.
 pub(crate) const ATTEMPT_INFO: &str = "tidegate.dev/last-attempt";
 /// Info item of an operation that isn't in the log: the newest earlier operation that is in the log.
 pub(crate) const AFTER_INFO: &str = "tidegate.dev/after-operation";

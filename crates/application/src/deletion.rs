@@ -99,8 +99,8 @@ pub fn has_failed_deletion(application: &Application) -> bool {
     application.is_deleting() && conditions.iter().any(|one| one.kind == ConditionType::DeletionError)
 }
 
-/// Returns the reason why an application can't be deleted with the given cascade now, or `None` if it can.
-/// `name` is the display name.
+/// Returns the reason why an application can't be deleted with the given cascade now, or `None` if the
+/// deletion is possible. `name` is the display name.
 pub fn deletion_refusal(application: &Application, name: &str, wanted: Cascade) -> Option<String> {
     if is_deleting_with(application, wanted) {
         return None;
@@ -111,8 +111,8 @@ pub fn deletion_refusal(application: &Application, name: &str, wanted: Cascade) 
     application.is_deleting().then(|| {
         let way = cascade_from_finalizers(application).unwrap_or(Cascade::Orphan);
         format!(
-            "application {name} is already being deleted with --cascade {way}, which can no longer be \
-             changed; `tidegate app delete {name} --cascade {way} --yes` waits until it is deleted"
+            "application {name} is already being deleted with --cascade {way}, which cannot be changed \
+             anymore; `tidegate app delete {name} --cascade {way} --yes` waits until it is deleted"
         )
     })
 }
@@ -215,13 +215,13 @@ fn decide_step(application: &Application, asked: bool, now: Timestamp) -> (NextD
     let wanted = cascade_from_finalizers(application).filter(|_| application.is_deleting());
     let Some(wanted) = wanted else { return (NextDeletionStep::Nothing, None) };
     if application.operation.is_some() {
-        // An operation that is running must end first.
+        // The current operation must end before the deletion starts.
         return (NextDeletionStep::Nothing, None);
     }
     let begin = || NextDeletionStep::Start(Box::new(deletion_operation(application, wanted)));
     let Some((last, done)) = last_deletion_operation(application) else { return (begin(), None) };
     if last.phase == OperationPhase::Succeeded {
-        // An operation that kept the objects isn't sufficient if the objects must be deleted.
+        // If the objects must be deleted, an operation that kept them doesn't complete the deletion.
         let is_done = done == wanted || done.deletes_objects();
         return (if is_done { NextDeletionStep::Release } else { begin() }, None);
     }
@@ -236,8 +236,8 @@ fn decide_step(application: &Application, asked: bool, now: Timestamp) -> (NextD
     };
     let error = format!(
         "deletion failed: {}; the next attempt is at {due}, or immediately with `tidegate app refresh \
-         {name}`; removing the Application's finalizers ends the deletion{stay} (if its file no longer \
-         exists, restore it without them)",
+         {name}`; removing the Application's finalizers ends the deletion{stay} (if the Application's file no \
+         longer exists, restore the file without finalizers)",
         last.message.trim_end_matches('.')
     );
     (NextDeletionStep::Wait(due), Some(error))
@@ -270,9 +270,9 @@ pub(crate) fn parse_requester(initiated_by: &str) -> Option<(&str, Option<&str>)
     Requester::deletion_requester(who).map(|_| (who, at))
 }
 
-/// Returns true if a user approved the deletion after it was requested. Either the annotation has a later
-/// time, or the annotation was changed after the deletion started, which doesn't depend on the approver's
-/// clock.
+/// Returns true if a user approved the deletion after it was requested. There are two sufficient conditions:
+/// the annotation's time is later than the request, or the annotation was changed after the deletion started.
+/// The second condition doesn't depend on the approver's clock.
 pub fn is_approved(application: &Application, operation: &OperationRequest) -> bool {
     let Some(approved) = application.annotation(DELETION_APPROVED) else { return false };
     let Some(at) = approved_at(application) else { return false };

@@ -36,10 +36,10 @@ impl ApplicationName {
         Self { namespace: metadata.namespace_or_default().to_owned(), name: metadata.name.clone() }
     }
 
-    /// Returns true if this application's dependencies may affect the other application: the other
-    /// application's deletion can be delayed, and messages can reveal more than its status. Anyone who may
-    /// write Applications in a namespace can affect that namespace, and Applications in the control plane's
-    /// namespace can affect all namespaces.
+    /// Returns true if a dependency on the other application may delay that application's deletion, and may
+    /// reveal its messages in addition to its status. An application affects only its own namespace, unless
+    /// it is in the control plane's namespace. Otherwise, permission to write Applications in one namespace
+    /// would give access to other namespaces.
     pub fn affects(&self, other: &Self) -> bool {
         self.namespace == other.namespace || self.namespace == control_namespace()
     }
@@ -98,10 +98,10 @@ pub fn format_cycle(cycle: &[ApplicationName]) -> String {
     cycle.iter().map(ApplicationName::to_string).collect::<Vec<_>>().join(" → ")
 }
 
-/// Returns the revisions that an application is about to deploy. Its dependencies must also be at these
-/// revisions. Returns an empty list if a person chose a commit or a rollback, because the dependencies may
-/// then be at any revision. `found` contains the revisions that were resolved for the operation after the
-/// last comparison.
+/// Returns the revisions that an application is about to deploy. The application's dependencies must be at
+/// these revisions too. Returns an empty list if a user chose a commit or a rollback, because the
+/// dependencies may then be at any revision. `found` contains the revisions that were resolved for the
+/// operation after the last comparison.
 pub fn revisions_to_deploy(application: &Application, found: Option<&[String]>) -> Vec<String> {
     let asked = application.operation.as_ref();
     let named = asked.and_then(|asked| asked.sync.as_ref());
@@ -232,7 +232,7 @@ mod tests {
         let three = &[("a", "b"), ("b", "c"), ("c", "a"), ("x", "a")];
         assert_eq!(found("a", three).as_deref(), Some("a → b → c → a"));
         assert_eq!(found("b", three).as_deref(), Some("b → c → a → b"));
-        assert_eq!(found("x", three), None, "it waits for a cycle without being part of it");
+        assert_eq!(found("x", three), None, "the application depends on a cycle without being part of it");
         assert_eq!(
             found("a", &[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]),
             None,

@@ -1,7 +1,7 @@
 //! Recovery of an application's status from the operation log.
 //!
 //! The status is a cache of the log: the last operation, the history and the synced revision all follow from
-//! recorded operations. Losing the status, or restoring an outdated one, therefore never causes a second
+//! recorded operations. Losing the status, or restoring an outdated status, therefore never causes a second
 //! sync.
 
 use std::time::Duration;
@@ -52,11 +52,12 @@ pub struct LogSummary {
 }
 
 /// Checks an application's current operation against the log. `lines` contains the log's summaries for this
-/// application, oldest first. Anyone with access to the resource can write an operation, and a backup can
-/// restore an old one. The ID is therefore accepted only if the operation is still open, or if it is the
-/// newest operation and its end isn't in the status yet. All other operations count as not started. A
-/// deletion that hasn't started uses the current resource. A progressive sync must request its operation
-/// again, because the request may have changed.
+/// application, oldest first. Any client with access to the resource can write an operation, and a backup can
+/// restore an old operation. The ID is therefore accepted only if the operation is still open, or if it is
+/// the newest operation and its end isn't in the status yet.
+///
+/// All other operations count as not started. A deletion is then requested again, based on the current
+/// resource. A progressive sync must also request its operation again, because the request may have changed.
 pub fn verify_operation(application: &mut Application, lines: &[LogSummary], now: Timestamp) {
     let Some(asked) = &application.operation else { return };
     let id = operation::engine_id(asked);
@@ -77,7 +78,7 @@ pub fn verify_operation(application: &mut Application, lines: &[LogSummary], now
     } else if let Some(asked) = &mut application.operation {
         operation::remove_controller_infos(asked);
         if let Some(cascade) = deletes {
-            // The log shows that the operation isn't a deletion, although no sync was requested.
+            // Without this info item, the operation would count as a sync, which no client has requested.
             asked.set_info(DELETION_INFO, cascade.as_str());
         }
     }
@@ -117,9 +118,9 @@ pub fn belongs_to_application(request: &SyncRequest) -> bool {
         })
 }
 
-/// Returns the newest operation that deployed the whole application. `recorded` is ordered by age. Returns
-/// `None` if the log keeps only a summary of the newest successful operation, because the operation's content
-/// is unknown.
+/// Returns the newest operation that deployed the whole application. `recorded` is ordered from oldest to
+/// newest. Returns `None` if the log keeps only a summary of the newest successful operation, because the
+/// operation's content is unknown.
 pub fn newest_deployment(recorded: impl DoubleEndedIterator<Item = LoggedOperation>) -> Option<Deployment> {
     let has_succeeded = |one: &LoggedOperation| one.progress.phase == OperationPhase::Succeeded;
     for LoggedOperation { operation, request, .. } in recorded.rev().filter(has_succeeded) {
@@ -279,8 +280,8 @@ fn to_operation_request(application: &Application, request: &SyncRequest) -> Ope
     asked
 }
 
-/// Returns the sources that an operation deployed. The log contains only repositories and folders. If they
-/// match the application's sources, the application's sources are returned.
+/// Returns the sources that an operation deployed. The log contains only repositories and folders. If these
+/// match the application's sources, the function returns the application's sources.
 fn deployed_sources(application: &Application, request: &SyncRequest) -> Sources {
     let own = Sources::from_application(application).without_credentials();
     if own.as_slice().iter().map(source_text).eq(request.sources.iter().cloned()) {
@@ -303,7 +304,8 @@ fn parse_source(text: &str) -> Option<ApplicationSource> {
     })
 }
 
-/// Returns the number of consecutive self-heal operations at the given revisions, including this one.
+/// Returns the number of consecutive self-heal operations at the given revisions, including the operation
+/// that is being restored.
 fn consecutive_heals(application: &Application, revision: &str, revisions: &[String]) -> i64 {
     let before = application.status.operation_state.as_ref().and_then(|state| state.operation.sync.as_ref());
     let before = before.filter(|before| before.revision == revision && before.revisions == revisions);
@@ -316,7 +318,7 @@ fn from_selector(selector: &ResourceSelector) -> OperationResource {
 }
 
 /// Returns the retry policy of a logged operation. The log doesn't record whether a retry uses the newest
-/// revision. If the rest of the policy matches the application's, this setting comes from the application.
+/// revision. This setting is taken from the application's policy if the rest of the policy is the same.
 fn to_retry(application: &Application, policy: &RetryPolicy) -> Retry {
     let own = application.spec.sync_policy.as_ref().and_then(|policy| policy.retry.as_ref());
     let is_of = |own: &RetryPolicy| {

@@ -1,5 +1,5 @@
 //! Finalizers that keep an application from being removed until its deletion hooks have run. As in Argo CD,
-//! they are added automatically if the manifests contain deletion hooks.
+//! these finalizers are added automatically if the manifests contain deletion hooks.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub fn finalizer_phases(finalizers: &[String]) -> Vec<Phase> {
     HOOK_FINALIZERS.into_iter().filter(|(_, own)| asks(own)).map(|(phase, _)| phase).collect()
 }
 
-/// Sets the finalizers for the phases in which the manifests have hooks. Keeps other controllers' finalizers.
+/// Sets the finalizers for the phases that have hooks in the manifests. Keeps other controllers' finalizers.
 pub fn set_hook_finalizers(finalizers: &mut Vec<String>, hooks: &BTreeSet<Phase>) {
     for (phase, own) in HOOK_FINALIZERS {
         for wanted in [own.to_owned(), format!("{own}{CLEANUP_SUFFIX}")] {
@@ -37,7 +37,7 @@ pub fn set_hook_finalizers(finalizers: &mut Vec<String>, hooks: &BTreeSet<Phase>
     }
 }
 
-/// Adds the hook finalizers that the list contained before.
+/// Adds the hook finalizers in `before` to the list.
 pub fn retain_hook_finalizers(finalizers: &mut Vec<String>, before: &[String]) {
     for one in before.iter().filter(|one| is_hook_finalizer(one)) {
         if !finalizers.contains(one) {

@@ -1,6 +1,6 @@
 //! Impersonation of service accounts at destinations. A project can specify service accounts
 //! (`destinationServiceAccounts`). Writes then use the permissions of these accounts instead of the program's
-//! own.
+//! own permissions.
 
 use tidegate_model::InvalidGlob;
 use tidegate_model::argo::{AppProject, Application, DestinationServiceAccount};

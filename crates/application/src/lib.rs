@@ -1,4 +1,4 @@
-//! Rules for Applications as pure functions. They take the resource, the result of a comparison, the
+//! Rules for Applications as pure functions. The functions take the resource, the result of a comparison, the
 //! operation's state and the time, and return the new status and the next step.
 //!
 //! | module | content |
@@ -26,6 +26,7 @@
 //! | [`ignored`] | annotations that have no effect |
 //! | [`sources`] | unified access to one or several sources |
 
+mod app_key;
 pub mod approval;
 pub mod automated_sync;
 pub mod comparison;
@@ -54,6 +55,7 @@ pub mod supersede;
 pub mod sync_windows;
 pub mod webhook_events;
 
+pub use app_key::{AppKey, NameError};
 use tidegate_model::argo::{self, Application, Automated};
 pub use tidegate_model::argo::{DEFAULT_CONTROL_NAMESPACE, control_namespace};
 

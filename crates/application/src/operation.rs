@@ -119,7 +119,7 @@ pub fn operation_sources(
     }
     let own = Sources::from_application(application);
     // The request stores its sources without credentials. The application's sources for the same repositories
-    // include them.
+    // include the credentials.
     let asked = Sources::from_fields(sync.source.as_ref(), &sync.sources);
     Ok(asked.filter(|asked| asked.without_credentials() != own.without_credentials()).unwrap_or(own))
 }
@@ -155,7 +155,7 @@ pub fn deployed_revisions(request: &SyncRequest) -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
-/// Records the resolved revisions of the application's operation, and the names by which they were requested.
+/// Records the resolved revisions of the application's operation, and the names that were requested.
 pub fn set_revisions(application: &mut Application, revisions: &[String]) {
     let Some(asked) = &application.operation else { return };
     let of = operation_sources(application, asked).unwrap_or_default();
@@ -204,7 +204,7 @@ pub fn check_named_revisions(
     const HEAD: &str = "HEAD";
     let Some(sync) = asked.sync.as_ref() else { return Ok(()) };
     if sync.source.is_none() && sync.sources.is_empty() {
-        // Fails if it is unclear which revision belongs to which source.
+        // This call fails if the number of revisions doesn't match the number of sources.
         operation_revisions(asked, &Sources::from_application(application))?;
     }
     if sync.dry_run {
@@ -412,8 +412,8 @@ pub fn has_started(application: &Application) -> bool {
     }
 }
 
-/// Records that the current operation is about to start. After that, the status no longer describes an
-/// earlier operation or a wait that has ended.
+/// Records that the current operation is about to start. The status then no longer describes an earlier
+/// operation, or the wait before the start.
 pub fn set_starting(application: &mut Application, now: Timestamp) {
     if !describes_current_operation(application) {
         set_waiting(application, STARTING_MESSAGE.to_owned(), now);

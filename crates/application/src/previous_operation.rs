@@ -9,9 +9,9 @@ use tidegate_model::argo::{OperationRequest, OperationState, SyncOperation};
 use crate::controller_info::{AFTER_INFO, ATTEMPT_INFO, deletion_cascade, engine_id};
 use crate::sources::{is_commit, revisions_of_fields};
 
-/// Returns true if an operation doesn't show whether its revision was synced. This is the case if it doesn't
-/// write anything, or if a user selected some of its resources. Self-heal operations don't count, because
-/// their resources are part of a complete sync.
+/// Returns true if an operation doesn't show whether its revision was synced: a dry run, or a sync of
+/// resources that a user selected. Self-heal operations are not included, because their resources are part of
+/// a complete sync.
 pub(crate) fn is_not_deployment(operation: &OperationRequest) -> bool {
     let by_person = !operation.initiated_by.automated;
     let is_part = |one: &SyncOperation| by_person && !one.resources.is_empty();
@@ -47,7 +47,7 @@ pub(crate) fn newest_logged_operation(last: &OperationState) -> Option<Operation
 }
 
 /// Stores information about `last` in a new operation before the new operation replaces `last` in the status.
-/// Earlier attempts matter only for automated sync.
+/// The last attempt is stored only if automated sync is enabled, because it isn't needed otherwise.
 pub(crate) fn store_previous(
     operation: &mut OperationRequest,
     last: Option<&OperationState>,
@@ -69,7 +69,8 @@ pub(crate) fn store_previous(
 }
 
 fn previous_attempt(last: &OperationState) -> Option<String> {
-    // An update of the same operation already contains the information.
+    // An operation that hasn't ended, or that isn't an attempt itself, already contains the attempt before
+    // it.
     if last.finished_at.is_none() || is_not_attempt(&last.operation) {
         return last.operation.info_value(ATTEMPT_INFO).map(str::to_owned);
     }

@@ -17,7 +17,7 @@ const NOTHING_PERMITTED: &str = "are negated (!)";
 /// Advice for a list in which all entries start with `!`.
 const ADD_PERMITTING_ENTRY: &str = "add an entry without !, such as *";
 
-/// Reason why a project doesn't permit something.
+/// Reason why a project doesn't permit an operation or an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PermissionError {
     /// The project uses an unsupported rule.
@@ -255,6 +255,8 @@ impl ProjectRules<'_> {
         if is_permitted { Ok(()) } else { Err(refused("none of its sourceRepos matches".to_owned())) }
     }
 
+    /// Checks a destination against the `destinations` list. Returns the reason if the destination is denied.
+    ///
     /// Denying entries take precedence over permitting entries. An entry with a `!` in any field never
     /// permits anything: it denies whatever follows the `!`. A namespace with a `!` is denied on the clusters
     /// that match the entry's server or name. If the entry has neither, the namespace is denied on all

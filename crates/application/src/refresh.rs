@@ -29,7 +29,8 @@ pub enum RefreshLevel {
 /// applies only to Argo CD.
 pub const MANAGED_LABEL: &str = "tidegate.dev/managed";
 
-/// Returns true if an application must be skipped: its skip annotation is true and it doesn't have the label.
+/// Returns true if an application must be skipped: its skip annotation is true and it doesn't have
+/// [`MANAGED_LABEL`].
 pub fn is_skipped(application: &Application) -> bool {
     if application.metadata.labels.get(MANAGED_LABEL).is_some_and(|managed| managed == "true") {
         return false;
@@ -44,9 +45,9 @@ pub fn skip_reason(application: &Application) -> Option<String> {
     let says = || format!("is skipped because of its annotation {SKIP_RECONCILE_ANNOTATION}");
     is_skipped(application).then(|| match application.is_deleting() {
         true => format!(
-            "application {name} is being deleted, but {}; remove the annotation or set it to \"false\": if \
-             the file of the application no longer exists, restore it without the annotation, and delete it \
-             again",
+            "application {name} is being deleted, but {}; remove the annotation or set it to \"false\" (if \
+             the application's file no longer exists, restore the file without the annotation, and delete it \
+             again)",
             says()
         ),
         false => format!("application {name} {}; remove the annotation or set it to \"false\"", says()),
@@ -76,8 +77,8 @@ pub fn complete_refresh(application: &mut Application, began_with: Option<&str>)
 }
 
 /// Returns the level of the comparison that is due. Checks Argo CD's rules in the same order as Argo CD.
-/// `asked` is the level that was requested in the meantime. A comparison becomes outdated after `every`. Zero
-/// means never.
+/// `asked` is the level that was requested in the meantime. A comparison becomes outdated after `every`. If
+/// `every` is zero, comparisons never become outdated.
 ///
 /// [`comparison::apply_comparison`](crate::comparison::apply_comparison) and [`complete_refresh`] clear every
 /// reason that this function checks. After both have run, no comparison is due until the Application changes,
@@ -102,8 +103,8 @@ pub fn due_refresh(
         return Some(asked.map_or(RefreshLevel::Forced, |asked| asked.max(RefreshLevel::Forced)));
     }
     let is_old = status.reconciled_at.is_none_or(|at| !every.is_zero() && at.timestamp() + every <= now);
-    // A comparison records all of these inputs. Otherwise, it would immediately trigger the next one. A
-    // difference that only a sync can resolve isn't a reason to compare again.
+    // A comparison records all of these inputs. Otherwise, each comparison would immediately trigger another.
+    // An OutOfSync status isn't an input, because only a sync can resolve it.
     let is_about_other = before != Some(&current);
     if is_old || is_about_other {
         return Some(asked.map_or(RefreshLevel::Latest, |asked| asked.max(RefreshLevel::Latest)));
@@ -111,8 +112,9 @@ pub fn due_refresh(
     asked
 }
 
-/// Returns the time at which the last comparison becomes outdated, or `None` if it is already outdated. In
-/// that case, a comparison is either running or blocked, and whatever blocks it determines the next attempt.
+/// Returns the time at which the last comparison becomes outdated. Returns `None` if it never becomes
+/// outdated, or if it is already outdated. An outdated comparison is being repeated, or is blocked until the
+/// cause of the block is resolved.
 pub fn due_at(application: &Application, now: Timestamp, every: Duration) -> Option<Timestamp> {
     const MARGIN: Duration = Duration::from_secs(1);
     let compared = application.status.reconciled_at?.timestamp();

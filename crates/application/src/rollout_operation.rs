@@ -87,7 +87,7 @@ pub fn is_of_rollout(asked: &OperationRequest) -> bool {
 }
 
 /// Returns the ID of the application's current operation if the operation belongs to a progressive sync,
-/// whether or not it has started.
+/// whether or not the operation has started.
 pub fn current_rollout_operation(application: &Application) -> Option<OperationId> {
     application.operation.as_ref().filter(|asked| is_of_rollout(asked)).and_then(operation::engine_id)
 }
@@ -161,10 +161,10 @@ pub fn operation_result(
 /// Completed operations that a progressive sync accepts instead of deploying again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdoptableOperations {
-    /// Only operations newer than this one are accepted.
+    /// Newest operation that is not accepted. Only later operations are accepted.
     pub after: Option<OperationId>,
-    /// The progressive sync. Its own successful operations aren't accepted, because a person may have
-    /// requested that they be repeated.
+    /// The progressive sync. Its own successful operations aren't accepted, because a user may have requested
+    /// their repetition.
     pub rollout: OperationId,
     /// Revisions whose manifests are known to equal the manifests to deploy. There may be others.
     pub revisions: Vec<Vec<String>>,

@@ -4,7 +4,8 @@ use tidegate_model::argo::{Application, ApplicationSource};
 
 use crate::credentials;
 
-/// Sources of a deployment. A list stays a list, even if it has only one entry.
+/// Sources of a deployment, from either the `source` field or the `sources` list. A list with a single entry
+/// remains a list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sources {
     list: Vec<ApplicationSource>,
@@ -17,7 +18,7 @@ impl Sources {
         Self::from_fields(application.spec.source.as_ref(), &application.spec.sources).unwrap_or_default()
     }
 
-    /// Returns the sources from the two fields. The list takes precedence.
+    /// Returns the sources from the `source` and `sources` fields. The list takes precedence.
     pub fn from_fields(source: Option<&ApplicationSource>, sources: &[ApplicationSource]) -> Option<Self> {
         match (source, sources) {
             (_, [_, ..]) => Some(Self { list: sources.to_vec(), is_list: true }),
@@ -49,17 +50,17 @@ impl Sources {
         self.list.iter().map(|source| source.target_revision.clone()).collect()
     }
 
-    /// Returns the value for the field `source`.
+    /// Returns the value for the `source` field.
     pub fn single_field(&self) -> Option<ApplicationSource> {
         self.list.first().filter(|_| !self.is_list).cloned()
     }
 
-    /// Returns the value for the field `sources`.
+    /// Returns the value for the `sources` field.
     pub fn list_field(&self) -> Vec<ApplicationSource> {
         if self.is_list { self.list.clone() } else { Vec::new() }
     }
 
-    /// Returns the values for the fields `revision` and `revisions`.
+    /// Returns the values for the `revision` and `revisions` fields.
     pub fn revision_fields(&self, revisions: &[String]) -> (String, Vec<String>) {
         match revisions {
             _ if self.is_list => (String::new(), revisions.to_vec()),
@@ -74,7 +75,7 @@ pub(crate) fn is_commit(revision: &str) -> bool {
     revision.len() >= 40 && revision.chars().all(|c| c.is_ascii_hexdigit())
 }
 
-/// Returns the revisions from the two fields.
+/// Returns the revisions from the `revision` and `revisions` fields.
 pub fn revisions_of_fields(revision: &str, revisions: &[String]) -> Vec<String> {
     if revisions.is_empty() && !revision.is_empty() {
         return vec![revision.to_owned()];

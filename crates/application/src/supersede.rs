@@ -44,7 +44,7 @@ pub fn new_revision_policy(application: &Application) -> Result<Option<NewRevisi
         Some("finish") => Ok(Some(NewRevisionPolicy::Finish)),
         Some("supersede") => Ok(Some(NewRevisionPolicy::Supersede)),
         Some(other) => Err(format!(
-            "the annotation {ON_NEW_REVISION} is {other:?}, but must be finish or supersede; it is treated as finish"
+            "the annotation {ON_NEW_REVISION} is {other:?}, but must be finish or supersede; Tidegate treats it as finish"
         )),
     }
 }
@@ -284,7 +284,7 @@ fn can_be_superseded(current: &OperationRequest) -> bool {
         && !rollout_operation::is_of_rollout(current)
 }
 
-/// Returns the newest compared revisions if the operation deploys different ones.
+/// Returns the newest compared revisions if the operation deploys different revisions.
 fn newer_revisions<'a>(application: &'a Application, current: &OperationRequest) -> Option<&'a SyncStatus> {
     let newest = application.status.sync.as_ref();
     let newest = newest.filter(|newest| newest.status != SyncStatusCode::Unknown)?;
@@ -318,15 +318,15 @@ fn decide_for_newer_revisions(
         Ok(_) if !current.initiated_by.automated => return waits("the operation was requested manually"),
         // The newer revision doesn't have an approved plan yet.
         Ok(None) if approval::requested_plan(current).is_some() => {
-            return waits("its plan was approved");
+            return waits("the plan of the running operation was approved");
         }
         Ok(_) => {}
     }
     if given.is_blocked {
         return waits("sync windows block the automated sync of the newer revision");
     }
-    // Even if the newest revision changes nothing, the older revision is obsolete, but its hooks must still
-    // run.
+    // The older revision is superseded even if the newest revision doesn't change anything. Its hooks then
+    // run in the next operation.
     if let Some(error) = automated_sync::decide_start(application, now).error {
         return waits(&error);
     }
@@ -387,8 +387,8 @@ fn retry_at_newest_revision(
         return None;
     }
     let newest = newer_revisions(application, current)?;
-    // The comparison used the application's current sources, but the operation uses those from when it
-    // started.
+    // The comparison used the application's current sources, but the operation uses the sources from the time
+    // of its start.
     let own = Sources::from_application(application).without_credentials();
     let of = operation::operation_sources(application, current)
         .ok()

@@ -19,10 +19,10 @@ const RECHECK_AFTER_MAX: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug, Default)]
 pub struct SyncWindows {
     project: String,
-    /// The windows in the form in which they are stored with an operation.
+    /// The windows in the form that is stored with an operation.
     pub stored_form: Vec<Window>,
     parsed: Vec<ParsedWindow>,
-    /// Error in an invalid window. It blocks all syncs.
+    /// Error in an invalid window. An invalid window blocks all syncs.
     error: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Webhook events other than pushes. They affect ApplicationSets that are generated from repositories,
-//! branches and pull requests.
+//! Webhook events other than pushes. These events affect ApplicationSets that generate Applications from
+//! repositories, branches and pull requests.
 
 use crate::repository_name::repository_location;
 

@@ -1,5 +1,5 @@
-//! Preview of the changes to each Application. It uses the same comparison as the service, but doesn't write
-//! anything.
+//! Preview of the changes to each Application. The preview uses the same comparison as the service, but
+//! doesn't write anything.
 
 mod field_changes;
 
@@ -38,7 +38,7 @@ pub struct MemberPreview {
     /// Type of change.
     #[serde(rename = "kind")]
     pub what: ChangeKind,
-    /// Reason why the Application is not changed. Absent for other types of change.
+    /// Reason why the Application is not changed. Absent for all types of change except `LeftAlone`.
     #[serde(rename = "reason", skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Fields that would change.
@@ -75,7 +75,7 @@ pub struct MemberState {
     /// Health. Absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthStatus>,
-    /// True if `sync` and `outOfSync` were determined for the new target rather than an earlier one.
+    /// True if `sync` and `outOfSync` were determined for the new target rather than an earlier target.
     #[serde(rename = "isForTarget")]
     pub is_of_target: bool,
     /// Number of resources that are out of sync.
@@ -84,7 +84,8 @@ pub struct MemberState {
     pub resources: usize,
 }
 
-/// Accepts every project and cluster. The service knows which ones exist, and rejects missing ones.
+/// References that accept every project and cluster. Only the service knows which projects and clusters
+/// exist.
 struct AcceptAllReferences;
 
 impl References for AcceptAllReferences {
@@ -98,8 +99,9 @@ impl References for AcceptAllReferences {
 }
 
 /// Returns the preview for the existing and the generated Applications. Addresses in existing Applications
-/// don't contain credentials, so credentials are also removed from generated ones. Changes to credentials are
-/// therefore not visible. `targets` contains the revisions that each Application would deploy, if known.
+/// don't contain credentials, so credentials are also removed from generated Applications. Changes to
+/// credentials are therefore not visible. `targets` contains the revisions that each Application would
+/// deploy, if known.
 pub fn preview_appset(
     set: &ApplicationSet,
     generated: &AppSetOutput,
@@ -110,7 +112,7 @@ pub fn preview_appset(
     preview_with_references(set, generated, existing, targets, (&AcceptAllReferences, options))
 }
 
-/// Returns the preview for callers that know the projects and clusters.
+/// Works like [`preview_appset`], for callers that know the projects and clusters.
 pub fn preview_with_references(
     set: &ApplicationSet,
     generated: &AppSetOutput,
@@ -168,8 +170,8 @@ fn preview_member(
     MemberPreview { what, why, fields, now }
 }
 
-/// Returns the state of an Application. `target` contains the revisions that it would deploy if its
-/// specification didn't change.
+/// Returns the state of an Application. `target` contains the revisions that the Application would deploy if
+/// its specification didn't change.
 fn member_state(application: &Application, target: Option<&[String]>) -> MemberState {
     let status = &application.status;
     let of = |revision: &str, revisions: &[String]| match revisions {

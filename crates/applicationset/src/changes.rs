@@ -17,7 +17,7 @@ use crate::references::{InvalidReference, References, check_references};
 use crate::status::{ConditionReason, ReconcileFailure};
 use crate::sync_policy::{AllowedChanges, AppSetRuleOptions, allowed_changes, is_progressive};
 
-/// Changes to make, ordered by name. They can safely be repeated.
+/// Changes to make, ordered by name. The changes are idempotent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppSetChanges {
     /// Applications to create.
@@ -35,7 +35,7 @@ pub struct AppSetChanges {
     pub unchanged: BTreeMap<String, UnchangedReason>,
     /// Problems with the ApplicationSet itself.
     pub problems: Vec<AppSetProblem>,
-    /// Reason why the changes are incomplete. Set if generators or templates have failed.
+    /// Reason why the changes are incomplete, if generators or templates have failed.
     pub generation_failure: Option<ReconcileFailure>,
 }
 
@@ -46,7 +46,7 @@ pub enum UnchangedReason {
     #[error("the Application is up to date")]
     Unchanged,
     /// The Application is being deleted.
-    #[error("it is being deleted")]
+    #[error("the Application is being deleted")]
     Deleting,
     /// Updates are not allowed.
     #[error("the Application differs from the generated one, and the policy does not allow updates")]
@@ -149,7 +149,7 @@ pub enum AppSetProblem {
 /// output. For a deleted ApplicationSet, use [`next_deletion_step`](crate::deletion::next_deletion_step).
 ///
 /// If some generators or templates have failed, a missing Application may still be wanted, so nothing is
-/// deleted. If all of them have failed, nothing changes.
+/// deleted. If all generators or templates have failed, nothing changes.
 pub fn reconcile(
     set: &ApplicationSet,
     generated: Result<&AppSetOutput, &ReconcileFailure>,
@@ -337,7 +337,8 @@ impl AppSetChanges {
     }
 
     /// Returns the failure to report in the conditions: the generation failure, otherwise a problem with the
-    /// ApplicationSet, otherwise the last rejected Application along with the names of the others.
+    /// ApplicationSet, otherwise the last rejected Application along with the names of the other rejected
+    /// Applications.
     pub fn failure(&self) -> Option<ReconcileFailure> {
         if self.generation_failure.is_some() {
             return self.generation_failure.clone();

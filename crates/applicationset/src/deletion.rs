@@ -41,7 +41,9 @@ impl MemberDeletion {
         let finalizers = &application.metadata.finalizers;
         let lost = || {
             lost_cluster_reason(application, known).map(|reason| {
-                format!("its cluster no longer exists, so its objects cannot be deleted: {reason}")
+                format!(
+                    "the Application's cluster no longer exists, so the objects cannot be deleted: {reason}"
+                )
             })
         };
         let why = preservation_reason(set)
@@ -69,8 +71,8 @@ pub(crate) fn preservation_reason(set: &ApplicationSet) -> Option<String> {
 pub enum AppSetDeletionStep {
     /// Updates these Applications so that they outlive the ApplicationSet, then decides again.
     Release(Vec<Application>),
-    /// Deletes these Applications step by step, in this order, and waits until all of them are deleted. They
-    /// include Applications that are already being deleted.
+    /// Deletes these Applications step by step, in this order, and waits until all of them are deleted. These
+    /// Applications include those that are already being deleted.
     TearDown {
         /// Deletion order.
         order: Order,
@@ -78,8 +80,8 @@ pub enum AppSetDeletionStep {
         members: Vec<MemberDeletion>,
     },
     /// Removes the ApplicationSet's finalizer, which completes its deletion. Kubernetes then garbage-collects
-    /// its Applications. If there is no garbage collector, Tidegate deletes them. In both cases, their
-    /// deletion is prepared first.
+    /// the Applications. If there is no garbage collector, Tidegate deletes the Applications. In both cases,
+    /// Tidegate prepares the Applications' deletion first.
     Finish {
         /// Applications whose deletion is prepared.
         members: Vec<MemberDeletion>,
@@ -88,8 +90,8 @@ pub enum AppSetDeletionStep {
     InvalidOrder(InvalidOrder),
 }
 
-/// Returns the reason why an ApplicationSet's Applications outlive it, or `None` if they are deleted along
-/// with it.
+/// Returns the reason why Applications outlive their ApplicationSet, or `None` if they are deleted along with
+/// it.
 pub(crate) fn outlive_reason(set: &ApplicationSet, options: &AppSetRuleOptions) -> Option<String> {
     let is_orphaning = set.metadata.finalizers.iter().any(|one| one == ORPHAN_FINALIZER);
     let by_finalizer =
@@ -128,16 +130,16 @@ pub fn next_deletion_step(
     AppSetDeletionStep::Finish { members: members.collect() }
 }
 
-/// Returns the order to record for a deletion that doesn't have one: the Applications are either deleted all
-/// at once, or outlive the ApplicationSet.
+/// Returns the order to record for the deletion of an ApplicationSet without a deletion order. Its
+/// Applications are either deleted all at once, or outlive the ApplicationSet.
 pub fn recorded_order(set: &ApplicationSet, options: &AppSetRuleOptions) -> Order {
     if outlive_reason(set, options).is_some() { Order::Orphaned } else { Order::Collected }
 }
 
-/// Returns the Applications to include in the record of such a deletion. These are the Applications that the
-/// ApplicationSet owns. If they outlive the ApplicationSet, the record also includes those that Kubernetes
-/// disowned before the deletion was observed. `existing` contains the Applications in the ApplicationSet's
-/// namespace.
+/// Returns the Applications to include in the record of a deletion without an order. These are the
+/// Applications that the ApplicationSet owns. If they outlive the ApplicationSet, the record also includes
+/// Applications that lost their owner reference before the controller observed the deletion. `existing`
+/// contains the Applications in the ApplicationSet's namespace.
 pub fn recorded_members<'a>(
     set: &ApplicationSet,
     existing: impl IntoIterator<Item = &'a Application>,
@@ -152,10 +154,10 @@ pub fn recorded_members<'a>(
     existing.into_iter().filter(is_departing).collect()
 }
 
-/// Returns the ApplicationSet's finalizers if one must be added. Without the finalizer, the ApplicationSet
-/// could disappear and Kubernetes could delete its Applications before the controller preserves them or
-/// determines the order of their deletion. The finalizer remains until the ApplicationSet is deleted, even if
-/// the strategy changes.
+/// Returns the ApplicationSet's finalizers with Tidegate's finalizer added, or `None` if nothing must be
+/// added. Without the finalizer, the ApplicationSet could disappear and Kubernetes could delete its
+/// Applications before the controller preserves them or determines the order of their deletion. The finalizer
+/// remains until the ApplicationSet is deleted, even if the strategy changes.
 pub fn with_finalizer(set: &ApplicationSet, options: &AppSetRuleOptions) -> Option<Vec<String>> {
     let needs_one = controls_deletion(set, options);
     let present = &set.metadata.finalizers;
@@ -170,7 +172,7 @@ pub fn controls_deletion(set: &ApplicationSet, options: &AppSetRuleOptions) -> b
     !matches!(deletion_order(set), Ok(Order::AllAtOnce)) || !allowed_changes(set, options).delete
 }
 
-/// Returns true if the deletion of an Application started before that of its ApplicationSet.
+/// Returns true if the deletion of an Application started before the deletion of its ApplicationSet.
 pub fn is_deleted_earlier(set: &ApplicationSet, application: &Application) -> bool {
     let deleted = |metadata: &ObjectMeta| metadata.deletion_timestamp.map(|at| at.timestamp());
     deleted(&application.metadata).zip(deleted(&set.metadata)).is_some_and(|(one, all)| one < all)
@@ -220,7 +222,7 @@ pub fn foreground_warning<'a>(
         }
     };
     Some(format!(
-        "it was deleted with `kubectl delete --cascade=foreground`, so Kubernetes deletes all of its Applications at once{names}; {what}. Without --cascade=foreground, a deletion {instead}"
+        "the ApplicationSet was deleted with `kubectl delete --cascade=foreground`, so Kubernetes deletes all of its Applications at once{names}; {what}. Without --cascade=foreground, a deletion {instead}"
     ))
 }
 

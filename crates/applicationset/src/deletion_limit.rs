@@ -1,5 +1,5 @@
-//! Limit on simultaneous deletions of Applications. It protects against a generator that returns too few
-//! items, for example because a folder was moved or a filter is wrong.
+//! Limit on simultaneous deletions of Applications. The limit protects against a generator that returns too
+//! few items, for example because a folder was moved or a filter is wrong.
 
 pub mod approval;
 
@@ -21,7 +21,7 @@ pub const MAX_DELETIONS_ANNOTATION: &str = "tidegate.dev/max-deletions";
 pub const DELETIONS_APPROVED_ANNOTATION: &str = "tidegate.dev/deletions-approved";
 /// Maximum number of blocked deletions listed in a message.
 const NAMES_SHOWN_MAX: usize = 5;
-/// Number of digest bytes in a token. The number is small, so that users can type the token.
+/// Number of digest bytes in a token. The token is short, so that users can type it.
 const TOKEN_BYTES: usize = 6;
 
 /// Permit for deletions that exceed the limit.
@@ -74,8 +74,8 @@ pub fn max_deletions(set: &ApplicationSet) -> Result<Option<MaxDeletions>, Delet
     Ok(said.map(|text| text.parse()).transpose()?)
 }
 
-/// Checks the deletions of an ApplicationSet that has `members` Applications against its limit. If the limit
-/// is exceeded but the deletions are permitted, returns the permit.
+/// Checks an ApplicationSet's deletions against its limit. `members` is the number of its Applications. If
+/// the limit is exceeded but the deletions are permitted, returns the permit.
 pub(crate) fn check_deletions(
     set: &ApplicationSet,
     generated: &AppSetOutput,
@@ -107,9 +107,8 @@ fn shown_names(going: &[String]) -> String {
     }
 }
 
-/// Returns the token for the generated names. Using the token approves an output in which only these
-/// Applications remain. The token is valid until all other Applications are deleted, and isn't valid for any
-/// other output.
+/// Returns the token for the generated names. The token approves the deletion of all Applications except
+/// those with these names, and isn't valid for any other output.
 fn approval_token(generated: &AppSetOutput) -> String {
     let names: BTreeSet<&String> = generated.applications.keys().chain(generated.rejected.keys()).collect();
     let mut digest = Sha256::new();

@@ -13,7 +13,7 @@ pub const DELETION_SYNC_ANNOTATION: &str = "tidegate.dev/deletion-sync";
 /// Name of the deletion order that defines its own steps.
 const CUSTOM_ORDER: &str = "Custom";
 
-/// Reason why the deletion order is invalid. No Applications are deleted until it is fixed.
+/// Reason why the deletion order is invalid. No Applications are deleted until the order is fixed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOrder {
     /// The order is unknown.

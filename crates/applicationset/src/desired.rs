@@ -90,7 +90,7 @@ impl<'a> PreservedContent<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if any rule is invalid, because the fields that it preserves would be lost.
+    /// Returns an error if any rule is invalid, because the fields that the rule preserves would be lost.
     pub fn from_appset(
         set: &'a ApplicationSet,
         options: &'a AppSetRuleOptions,
@@ -121,14 +121,14 @@ impl<'a> PreservedContent<'a> {
         let (given, there) = (&desired.metadata, &live.metadata);
         wanted.metadata.annotations =
             merge_preserved(&given.annotations, &there.annotations, &self.annotations);
-        // A comparison removes this annotation. If it were added again, the Application would be compared
-        // endlessly.
+        // A comparison removes the refresh annotation. If an update restored the annotation, the Application
+        // would be compared endlessly.
         if !there.annotations.contains_key(REFRESH_ANNOTATION) {
             wanted.metadata.annotations.remove(REFRESH_ANNOTATION);
         }
         wanted.metadata.labels = merge_preserved(&given.labels, &there.labels, &self.labels);
-        // Comparisons manage the finalizers for deletion hooks. Two writers would overwrite each other
-        // forever.
+        // Comparisons manage the finalizers for deletion hooks. If updates changed these finalizers too, the
+        // two writers would overwrite each other forever.
         let is_hook = |one: &&String| is_own_finalizer(one) && !is_resources_finalizer(one);
         let is_given = |one: &&String| !is_hook(one) || there.finalizers.contains(one);
         let others = there.finalizers.iter().filter(is_hook).filter(|one| !given.finalizers.contains(one));
@@ -152,7 +152,7 @@ impl<'a> PreservedContent<'a> {
 pub(crate) fn ignore_comparer(set: &ApplicationSet) -> Result<Option<Comparer>, Vec<IgnoreError>> {
     let rules: Vec<_> = set.spec.ignore_application_differences.iter().map(to_ignore_difference).collect();
     let (comparer, errors) = Comparer::new(&rules, &Tracking::default());
-    // A rule without fields has no effect, so it can be ignored.
+    // A rule without fields has no effect, so it isn't an error here.
     let errors: Vec<_> =
         errors.into_iter().filter(|error| !matches!(error, IgnoreError::NoFields { .. })).collect();
     if errors.is_empty() { Ok((!rules.is_empty()).then_some(comparer)) } else { Err(errors) }

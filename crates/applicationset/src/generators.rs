@@ -1,4 +1,4 @@
-//! Generators of an ApplicationSet, including nested ones.
+//! Generators of an ApplicationSet, including nested generators.
 
 use tidegate_model::argo::{ApplicationSetGenerator, Generator};
 

@@ -45,7 +45,8 @@ fn negative_max_updates(set: &ApplicationSet) -> Vec<String> {
     all.collect()
 }
 
-/// Returns a message for each annotation that resembles a known one but has no effect on an ApplicationSet.
+/// Returns a message for each annotation that resembles a known annotation but has no effect on an
+/// ApplicationSet.
 fn ineffective_annotations(set: &ApplicationSet) -> impl Iterator<Item = String> {
     let names = set.metadata.annotations.keys();
     names

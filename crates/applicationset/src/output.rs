@@ -11,13 +11,14 @@ use crate::status::{ConditionReason, ReconcileFailure};
 pub struct AppSetOutput {
     /// Generated Applications, by name.
     pub applications: BTreeMap<String, Application>,
-    /// Rejected names with the reason: the name is duplicate or invalid. Existing Applications with such a
-    /// name are not changed.
+    /// Rejected names with the reasons, such as a duplicate or invalid name. Existing Applications with a
+    /// rejected name are not changed.
     pub rejected: BTreeMap<String, String>,
-    /// Generators that produced no output, with the reasons. Because of them, a missing Application may still
-    /// be wanted.
+    /// Generators that produced no output, with the reasons. A missing Application may come from one of these
+    /// generators, so it may still be wanted.
     pub without_output: Vec<String>,
-    /// Errors of failed generators. Because of them, a missing Application may still be wanted.
+    /// Errors of failed generators. A missing Application may come from one of these generators, so it may
+    /// still be wanted.
     pub errors: Vec<String>,
     /// Warnings about parameters that are missing in the Applications.
     pub warnings: Vec<String>,
@@ -27,12 +28,13 @@ impl AppSetOutput {
     /// Returns the reason why a missing Application may still be wanted, or `None` if the output is complete.
     pub(crate) fn uncertainty_reason(&self) -> Option<String> {
         let refused = || self.rejected.first_key_value().map(|(name, why)| format!("{name} {why}"));
-        // The missing Application may be the one that was rejected because of a misspelled name.
+        // A missing Application may have been rejected, for example because its name is misspelled.
         self.errors.first().or(self.without_output.first()).cloned().or_else(refused)
     }
 
-    /// Keeps rejecting names that the last complete output rejected. The cause may be in the part that is
-    /// missing now: one of two Applications with the same name would otherwise look unique.
+    /// If the output is incomplete, rejects the names that the last complete output rejected. The cause may
+    /// be in the missing part: for example, one of two Applications with the same name would otherwise look
+    /// unique.
     pub fn keep_rejected(&mut self, before: &BTreeMap<String, String>) {
         if self.errors.is_empty() && self.without_output.is_empty() {
             return;
@@ -44,11 +46,11 @@ impl AppSetOutput {
         }
     }
 
-    /// Returns the generators' failure to report in the conditions.
+    /// Returns the failure of the generators, to report in the conditions.
     pub(crate) fn failure(&self) -> Option<ReconcileFailure> {
         let all = self.errors.join("; ");
         let message = format!(
-            "{all}; the Applications of its other generators are created and updated, and none are deleted"
+            "{all}; the Applications of the other generators are created and updated, and no Applications are deleted"
         );
         let reason = ConditionReason::ApplicationGenerationFromParamsError;
         (!self.errors.is_empty()).then_some(ReconcileFailure { reason, message })

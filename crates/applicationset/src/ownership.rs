@@ -1,12 +1,12 @@
 //! Ownership of Applications. As everywhere in Kubernetes, the owner reference determines the owner: an
-//! ApplicationSet changes or deletes only Applications that it owns. If the reference is lost, an annotation
-//! remains, and the ApplicationSet can use it to adopt its Applications again.
+//! ApplicationSet changes or deletes only Applications that it owns. If the reference is lost, the
+//! ApplicationSet can adopt its Applications again, because an annotation also identifies the ApplicationSet.
 
 use serde_json::{Value, json};
 use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, ObjectMeta};
 
-/// Annotation that contains the name of an Application's ApplicationSet. If the Application has no owner,
-/// this ApplicationSet may adopt it.
+/// Annotation that contains the name of an Application's ApplicationSet, which may adopt the Application if
+/// it has no owner.
 pub const APPSET_ANNOTATION: &str = "tidegate.dev/application-set";
 const OWNER_REFERENCES: &str = "ownerReferences";
 const KIND: &str = "ApplicationSet";
@@ -79,7 +79,7 @@ fn add_appset_annotation(set: &ApplicationSet, metadata: &mut ObjectMeta) {
 }
 
 /// Returns the Application without the owner reference to its ApplicationSet, so that the Application
-/// outlives it. An ApplicationSet with the same name may adopt the Application later.
+/// outlives the ApplicationSet. An ApplicationSet with the same name may adopt the Application later.
 pub fn without_owner(set: &ApplicationSet, application: &Application) -> Application {
     let mut free = application.clone();
     let others: Vec<Value> =
@@ -92,7 +92,7 @@ pub fn without_owner(set: &ApplicationSet, application: &Application) -> Applica
     free
 }
 
-/// Returns the Applications in the namespace of the ApplicationSet.
+/// Returns the Applications in the ApplicationSet's namespace.
 pub(crate) fn applications_in_namespace<'a>(
     set: &ApplicationSet,
     applications: &'a [Application],

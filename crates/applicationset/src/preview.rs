@@ -1,5 +1,5 @@
-//! Previews of progressive syncs and deletions, computed by the state machines that execute them. A preview
-//! runs only the start of a machine.
+//! Previews of progressive syncs and deletions, computed by the state machines that execute them. For a
+//! preview, a machine is started but not run any further.
 
 use std::collections::BTreeMap;
 
@@ -36,9 +36,8 @@ pub enum PreviewError {
     NotStarted(String),
 }
 
-/// Changes to an ApplicationSet's Applications before its progressive sync starts. They are caused by changes
-/// to its generators, its template or its repositories. Step numbers refer to the progressive sync and start
-/// at 1.
+/// Changes to an ApplicationSet's Applications before its progressive sync starts, because the generators,
+/// the template or the repositories have changed. Step numbers refer to the progressive sync and start at 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MembersPreview {
@@ -116,7 +115,7 @@ pub struct RetainedMember {
     /// Part of the Applications that is kept.
     #[serde(rename = "kind")]
     pub what: RetainedKind,
-    /// Reason why they are kept.
+    /// Reason why the Applications or objects are kept.
     #[serde(rename = "reason")]
     pub why: String,
     /// Names of the Applications.
@@ -144,7 +143,7 @@ pub fn preview_rollout(request: rollout::Request, at: Timestamp) -> Result<Rollo
 }
 
 /// Returns the changes that a reconciliation would make to an ApplicationSet's Applications, with the step
-/// that selects each of them. `existing` contains all existing Applications, including those that the
+/// that selects each Application. `existing` contains all existing Applications, including those that the
 /// ApplicationSet doesn't own. Without a progressive sync, there are no steps.
 ///
 /// # Errors

@@ -19,7 +19,7 @@ pub struct RetryAnnotation {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reason: String,
     at: Time,
-    /// The ApplicationSet's newest rollout or deletion when the retry was requested.
+    /// The ApplicationSet's newest rollout or deletion at the time of the request.
     #[serde(default)]
     after: Option<StreamId>,
 }
@@ -30,8 +30,7 @@ impl RetryAnnotation {
         Self { by: by.to_owned(), reason: reason.to_owned(), at, after }
     }
 
-    /// Returns the ApplicationSet's request if it is outstanding, which means that no newer rollout or
-    /// deletion has started.
+    /// Returns the ApplicationSet's request if no newer rollout or deletion has started since the request.
     pub fn from_appset(set: &ApplicationSet, newest: Option<StreamId>) -> Option<Self> {
         let found: Self = serde_json::from_str(set.metadata.annotations.get(RETRY_ANNOTATION)?).ok()?;
         (found.after == newest && !found.by.is_empty()).then_some(found)
@@ -63,8 +62,8 @@ impl RetryAnnotation {
     }
 }
 
-/// Returns the ApplicationSet without the request, for use after the restart or if there is nothing to
-/// restart. Returns `None` if there is no request.
+/// Removes the request from the ApplicationSet, after the restart or if there is nothing to restart. Returns
+/// `None` if there is no request.
 pub fn without_retry(set: &ApplicationSet) -> Option<ApplicationSet> {
     set.metadata.annotations.contains_key(RETRY_ANNOTATION).then(|| {
         let mut without = set.clone();

@@ -1,6 +1,6 @@
-//! Rules for starting progressive syncs, and for the inputs of running ones.
+//! Rules for starting progressive syncs, and for the inputs of running progressive syncs.
 //!
-//! A rollout has targets. If a step selects an Application, its target consists of its specification and the
+//! A rollout has a target for each Application that a step selects: the Application's specification and the
 //! current revisions of its sources. Different targets mean a different rollout. Operations of the
 //! Applications don't affect the targets.
 
@@ -32,7 +32,7 @@ pub use targets::{TargetIdentities, awaited_comparison_message, target_revisions
 /// Requester of rollouts, as recorded in the log and in the Applications.
 pub const ROLLOUT_REQUESTER: &str = SyncRequest::ROLLOUT_REQUESTER;
 
-/// The parts of an Application's current state that rollouts need.
+/// Parts of an Application's current state that rollouts need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownMember {
     /// Current revisions, one per source. These are commits rather than branches.
@@ -50,7 +50,7 @@ pub enum RolloutRequestError {
     /// A step is invalid.
     #[error("{0}. No Applications will be synced until this is fixed")]
     InvalidStep(#[from] InvalidStep),
-    /// The annotation is invalid.
+    /// The rollout annotation is invalid.
     #[error("{0}. No Applications will be synced until this is fixed")]
     InvalidAnnotation(#[from] InvalidRolloutAnnotation),
     /// The rules for ignored fields are invalid, so the targets are unknown.
@@ -68,8 +68,9 @@ impl RolloutRequestError {
     }
 }
 
-/// Returns the Applications that take part in a progressive sync: those that match the output or are about to
-/// match it. Rejected and deleted Applications are excluded, so they don't block the sync.
+/// Returns the Applications that take part in a progressive sync: those that match the output, or will match
+/// it after the pending changes. Rejected and deleted Applications are excluded, so they don't block the
+/// sync.
 pub fn participants<'a>(
     generated: &'a AppSetOutput,
     changes: &'a AppSetChanges,
@@ -191,14 +192,15 @@ fn has_other_targets(rollout: &Rollout, request: &Request) -> bool {
     })
 }
 
-/// Returns true if the rollout ended because the targets changed. The new targets may have been withdrawn
-/// since then.
+/// Returns true if the rollout ended because the targets changed. The targets may have changed back since
+/// then.
 fn was_interrupted(rollout: &Rollout) -> bool {
     rollout.outcome.as_ref().is_some_and(|outcome| outcome.end == End::Superseded)
 }
 
 /// Returns true if an Application no longer has the target that the rollout brought it to. Applications that
-/// the rollout never brought to their targets are excluded, because users have already dealt with them.
+/// the rollout never brought to their targets are excluded, because users have already decided what to do
+/// with these Applications.
 fn has_departed_member(rollout: &Rollout, request: &Request) -> bool {
     selected_members(&request.steps, &request.members).filter(|member| member.done_by.is_none()).any(
         |member| {

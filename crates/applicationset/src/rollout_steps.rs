@@ -27,7 +27,7 @@ pub enum StepProblem {
     MaxUpdate(#[from] InvalidMaxUpdate),
 }
 
-/// Parses the steps from the field `of`.
+/// Parses the steps in a field. `of` is the path of the field.
 pub fn parse_steps(of: &'static str, written: &[RolloutStep]) -> Result<Vec<Step>, InvalidStep> {
     (1..)
         .zip(written)

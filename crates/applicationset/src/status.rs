@@ -33,14 +33,14 @@ pub struct ReconciledState<'a> {
 /// State of an ApplicationSet's progressive sync.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RolloutStatus {
-    /// The state is unknown, so the status of all existing Applications is kept.
+    /// The state is unknown, so the recorded status of each existing Application is kept.
     #[default]
     Unknown,
     /// The state is known.
     Known {
         /// True if the progressive sync is running.
         is_progressing: bool,
-        /// Reason for the condition.
+        /// Reason for the `RolloutProgressing` condition.
         reason: String,
         /// Description of the progress.
         message: String,

@@ -22,7 +22,7 @@ pub struct AppSetRuleOptions {
     /// its own policy, which by default allows updates and deletions.
     pub policy: Option<ApplicationsSync>,
     /// True if an ApplicationSet may override the service-wide policy. With `None`, ApplicationSets may set a
-    /// policy only if there is no service-wide one.
+    /// policy only if there is no service-wide policy.
     pub policy_override: Option<bool>,
     /// Annotations that all ApplicationSets preserve on their Applications.
     pub preserved_annotations: Vec<String>,
@@ -75,7 +75,7 @@ pub fn allowed_changes(set: &ApplicationSet, options: &AppSetRuleOptions) -> All
     AllowedChanges { update, delete }
 }
 
-/// Returns the policy that applies, and the location where it is set.
+/// Returns the policy that applies, and a description of the setting that contains it.
 fn effective_policy(set: &ApplicationSet, options: &AppSetRuleOptions) -> (ApplicationsSync, &'static str) {
     let own = set.spec.sync_policy.as_ref().and_then(|policy| policy.applications_sync);
     let may_override = options.policy_override.unwrap_or(options.policy.is_none());

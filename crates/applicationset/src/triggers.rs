@@ -90,9 +90,9 @@ pub fn trigger_of_application(before: Option<&Application>, now: Option<&Applica
     }
 }
 
-/// Returns true if a webhook event may change the output of the generators, including nested ones. `allows`
-/// checks whether a version satisfies a constraint. A template may match anything, and the inputs of plugins
-/// are unknown.
+/// Returns true if a webhook event may change the output of the generators, including nested generators.
+/// `allows` checks whether a version satisfies a constraint. A template expression may match any name, and
+/// the inputs of plugins are unknown, so both count as affected.
 pub fn is_affected_by_event(
     set: &ApplicationSet,
     told: &WebhookChanges,

@@ -1,4 +1,4 @@
-//! Definition of the command line. [`crate::request`] and the commands interpret it.
+//! Command-line arguments, which [`crate::request`] and the commands interpret.
 
 mod api;
 mod app;
@@ -54,7 +54,7 @@ pub use sync::{
 pub use transport::TransportArgs;
 pub use values::parse_namespace;
 
-/// Examples at the end of the help.
+/// Examples at the end of the help text.
 const MORE: &str = "\
 Examples:
   tidegate plan examples/shop --sim                 show the changes, in order
@@ -95,7 +95,7 @@ pub struct Cli {
     pub verbose: u8,
 }
 
-/// The commands.
+/// Subcommands of `tidegate`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show the steps of a sync without running it
@@ -149,10 +149,10 @@ Example:
         #[arg(value_name = "DIR", value_parser = values::path_parser())]
         folder: PathBuf,
     },
-    /// Print completions, as kubectl requests them from its plugins
+    /// Print completions in the format that kubectl expects from its plugins
     #[command(name = "__complete", hide = true, disable_help_flag = true)]
     Complete {
-        /// The words so far; the last one is incomplete
+        /// Words typed so far; the last word may be incomplete
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
@@ -164,7 +164,7 @@ pub enum CompletionShell {
     Bash,
     Elvish,
     Fish,
-    // File that kubectl looks for next to a plugin.
+    // The completion script that kubectl looks for next to a plugin.
     Kubectl,
     Powershell,
     Zsh,

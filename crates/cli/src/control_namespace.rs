@@ -1,5 +1,5 @@
-//! Namespace of the control plane. A service chooses it, and its clients use the same namespace. Only commands
-//! without a service need their own setting.
+//! Namespace of the control plane. Clients of a service use the service's namespace. Only commands that don't
+//! connect to a service need their own setting.
 
 use std::env;
 
@@ -8,11 +8,11 @@ use tidegate_model::argo::{DEFAULT_CONTROL_NAMESPACE, set_control_namespace};
 use crate::args::{CONTROL_NAMESPACE_VARIABLE, Command, parse_namespace};
 use crate::error::CliError;
 
-/// Sets the namespace from the command line or the environment, before it is first used. The state directory or the API of a service
-/// overrides it for clients (`adopt_control_namespace`).
+/// Sets the namespace from the command line or the environment. Must be called before the namespace is first
+/// used. In clients, a service's state directory or API overrides the namespace (`adopt_control_namespace`).
 pub fn initialize(command: &Command) -> Result<(), CliError> {
     let named = match command {
-        // The parser has already read the environment.
+        // The argument parser has already read the environment variable.
         Command::Serve(args) => args.control_namespace.clone(),
         _ => env::var(CONTROL_NAMESPACE_VARIABLE).ok().filter(|text| !text.is_empty()),
     };

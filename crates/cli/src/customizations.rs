@@ -1,7 +1,7 @@
 //! Health rules that the arguments select.
 
 use tidegate_health::HealthRules;
-use tidegate_service::customizations::LoadedRules;
+use tidegate_state::customizations::LoadedRules;
 
 use crate::args::{CustomizationArgs, Switch};
 use crate::error::CliError;
@@ -13,7 +13,7 @@ pub fn load_rules(args: &CustomizationArgs, printer: &Printer) -> Result<HealthR
     Ok(apply_convention_switch(load_user_rules(args, printer)?.unwrap_or_default(), args))
 }
 
-/// Enables or disables the general convention according to the arguments.
+/// Enables or disables the kstatus conventions according to the arguments.
 pub fn apply_convention_switch(rules: HealthRules, args: &CustomizationArgs) -> HealthRules {
     match args.health_convention {
         Some(switch) => rules.with_convention(switch == Switch::On),
@@ -21,8 +21,8 @@ pub fn apply_convention_switch(rules: HealthRules, args: &CustomizationArgs) -> 
     }
 }
 
-/// Returns the user's rules in the arguments, or `None` if there are none. A rule that cannot be loaded only
-/// affects its own kind and causes a warning.
+/// Returns the rules that the arguments specify, or `None` if there are none. A rule that cannot be loaded
+/// causes a warning and affects only its own kind.
 pub fn load_user_rules(args: &CustomizationArgs, printer: &Printer) -> Result<Option<HealthRules>, CliError> {
     // An empty environment variable is treated as unset.
     let given = args.customizations.as_deref().filter(|path| !path.as_os_str().is_empty());

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use tidegate_executor::EngineError;
 use tidegate_model::Warning;
 use tidegate_oplog::LogError;
-use tidegate_service::error::ServiceError;
+use tidegate_state::error::ServiceError;
 
 use crate::input::problem::Problem;
 
 /// An error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// The arguments cannot be combined in this way.
+    /// The arguments are invalid, or cannot be combined in this way.
     #[error("{message}")]
     Usage {
         /// Description of the problem and the correct usage.
@@ -28,18 +28,18 @@ pub enum CliError {
     /// The plan has warnings, and `--strict` is set.
     #[error("{}", format_count(warnings.len(), "warning", "rejected by --strict; nothing was written"))]
     Strict { warnings: Vec<Warning> },
-    /// ApplicationSets could not generate all of their Applications.
+    /// The ApplicationSets could not generate all of their Applications.
     #[error("{}", format_count(problems.len(), "problem", "with ApplicationSets"))]
     Generate {
-        /// Problems, each with the name of the ApplicationSet and the position in it.
+        /// Problems, each with the ApplicationSet's name and the position in the ApplicationSet.
         problems: Vec<String>,
         /// True if the content of the files is the cause, rather than a server that did not respond.
         is_input: bool,
     },
-    /// Someone has paused the operation that the command should continue.
+    /// The operation that the command should continue is paused.
     #[error("{message}")]
     Paused {
-        /// The operation, and how to continue it.
+        /// Name of the operation, and how to continue the operation.
         message: String,
     },
     /// A second signal arrived during the graceful shutdown.
@@ -53,7 +53,9 @@ pub enum CliError {
         source: io::Error,
     },
     /// A value could not be encoded in the requested format.
-    #[error("cannot write the result as {format}: {reason}; please report this, and use another -o")]
+    #[error(
+        "cannot write the result as {format}: {reason}; please report this problem, and use another output format (-o)"
+    )]
     Encoding {
         /// Format: JSON or YAML.
         format: &'static str,

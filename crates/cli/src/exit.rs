@@ -1,7 +1,7 @@
 //! Exit codes of all commands.
 
 use tidegate_model::OperationPhase;
-use tidegate_service::error::ErrorCategory;
+use tidegate_state::error::ErrorCategory;
 
 use crate::error::CliError;
 
@@ -27,7 +27,7 @@ pub enum CommandOutcome {
 }
 
 impl CommandOutcome {
-    /// Returns the worst of these results.
+    /// Returns the worst of the given outcomes.
     pub fn worst(all: impl IntoIterator<Item = Self>) -> Self {
         let badness = |one: &Self| match exit_code(&Ok(*one)) {
             0 => 0,

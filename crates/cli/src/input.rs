@@ -111,8 +111,9 @@ fn find_sources(paths: &[PathBuf], synced: bool, problems: &mut Vec<Problem>) ->
     sources
 }
 
-/// Returns true for a named pipe, which could block forever if it has no writer. Standard input and the pipes
-/// that a shell creates for `<(command)` do have a writer. Their paths are in these folders.
+/// Returns true for a named pipe, which could block forever if it has no writer. Excludes the folders that
+/// contain standard input and the pipes that a shell creates for `<(command)`, because these pipes do have a
+/// writer.
 fn is_named_pipe(path: &Path) -> bool {
     let of_shell = std::path::absolute(path)
         .is_ok_and(|path| ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)));

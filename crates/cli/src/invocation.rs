@@ -73,7 +73,7 @@ impl Invocation {
 }
 
 /// Inserts `kubectl` before commands. `tidegate WORD` is a command at the start of a line or a quotation, or
-/// after `|` or `||`. Anywhere else, it is just a name.
+/// after `|` or `||`. Anywhere else, `tidegate` is just a name.
 fn prefix_with_kubectl(text: &str) -> String {
     let mut adapted = String::with_capacity(text.len());
     let mut rest = text;

@@ -40,15 +40,15 @@ use crate::exit::CommandOutcome;
 use crate::invocation::Invocation;
 use crate::output::Printer;
 
-/// jemalloc, because glibc retains memory that threads have freed. With many objects, glibc needs about a
-/// third more memory (BENCHMARKS.md).
+/// The process uses jemalloc, because glibc retains memory that threads have freed. With many objects, glibc
+/// needs about a third more memory (BENCHMARKS.md).
 #[cfg(all(feature = "jemalloc", target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() {
     let code = run();
-    // All files have been written and closed, so the remaining threads can be ignored.
+    // Don't wait for the remaining threads: all files have been written and closed.
     std::process::exit(code);
 }
 
@@ -86,7 +86,8 @@ fn run() -> i32 {
     report_outcome(&printer, &outcome)
 }
 
-/// Parses the command line. For completions, kubectl passes only the words.
+/// Parses the command line. Adds the hidden `__complete` subcommand if kubectl requests completions, because
+/// kubectl passes only the words to complete.
 fn command_line() -> Result<Cli, clap::Error> {
     let called = Invocation::current();
     let mut given: Vec<OsString> = std::env::args_os().collect();
@@ -98,9 +99,9 @@ fn command_line() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Makes all files that this process and its child processes create private to their owner. Examples and man
-/// pages are exempt, because their folder belongs to the user, and others may read them. Must be called
-/// before the first thread starts.
+/// Makes all files that this process and its child processes create private to their owner. Commands that
+/// write examples and man pages are exempt, because other users may read these files. Must be called before
+/// the first thread starts.
 fn close_new_files(command: &Command) {
     if !matches!(command, Command::Example(_) | Command::Man { .. }) {
         umask(Mode::RWXG | Mode::RWXO);

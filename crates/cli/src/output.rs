@@ -21,7 +21,7 @@ pub mod runs;
 pub mod text;
 
 use tidegate_lifecycle::NextAction;
-use tidegate_service::state_dir::with_command_arguments;
+use tidegate_state::state_dir::with_command_arguments;
 
 pub use encoding::encode_document;
 pub use printer::{MessageStream, Printer};
@@ -32,7 +32,8 @@ pub use text::{Style, Text, escape, one_line};
 pub const FILE_REMOVAL_WARNING: &str =
     "the document will be removed from the apps folder; keep a copy if you need it again";
 
-/// Formats the last line of an explanation. Its commands use this process's state directory or service.
+/// Formats the last line of an explanation. Commands in this line use this process's state directory or
+/// service.
 pub fn format_next_action(action: &NextAction) -> Text {
     let mut text = Text::new();
     text.add(Style::Accent, "next");

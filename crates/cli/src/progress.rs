@@ -11,15 +11,15 @@ use tidegate_service::documents::output::OutputDocument;
 
 use crate::output::Printer;
 
-/// Redraw interval, short enough to look alive and long enough to be cheap.
+/// Redraw interval, short enough for a smooth display and long enough to cost little CPU time.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Display for the progress of operations.
 pub enum Progress<'p> {
-    /// On a terminal, for one operation.
+    /// Progress bars for one operation on a terminal.
     Bars(Box<bars::Bars<'p>>),
-    /// Everywhere else.
+    /// Progress lines for several operations, or if standard error is not a terminal.
     Lines(lines::Lines<'p>),
 }
 
@@ -57,7 +57,7 @@ impl<'p> Progress<'p> {
         }
     }
 
-    /// Updates the display regularly.
+    /// Updates the display. Must be called at every [`Progress::period`].
     pub async fn tick(&mut self, engine: &Engine, open: impl Iterator<Item = OperationId> + Send) {
         for operation in open {
             if let Ok((view, explanation)) = engine.inspect(operation).await {

@@ -12,7 +12,7 @@ mod metrics;
 use std::fs;
 use std::path::Path;
 
-/// Environment variable that makes the test write the pages.
+/// Environment variable that tells the test to write the pages.
 const WRITE_VARIABLE: &str = "TIDEGATE_WRITE_REFERENCE";
 /// First lines of each page, below its heading.
 const NOTE: &str = "<!-- Generated: do not edit. `just reference` writes this page. -->";
@@ -48,7 +48,7 @@ fn generated_pages_are_current() {
     assert!(stale.is_empty(), "stale pages in docs/reference: {stale:?}; write them with `just reference`");
 }
 
-/// If two headings on a page had the same anchor, links would always lead to the first one.
+/// If two headings on a page had the same anchor, links would always lead to the first heading.
 #[test]
 fn anchors_are_unique() {
     for (name, text) in pages() {

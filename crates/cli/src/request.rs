@@ -8,9 +8,9 @@ use tidegate_model::{
     Backoff, ClaimConflictPolicy, ClaimRequest, Destination, IgnoreDifference, Requester, RetryPolicy,
     SyncOptions, SyncRequest, Tracking, WaitFor,
 };
-use tidegate_service::clusters::{self, SelectedCluster};
-use tidegate_service::last_sync::LastSync;
-use tidegate_service::user::user_name;
+use tidegate_state::clusters::{self, SelectedCluster};
+use tidegate_state::last_sync::LastSync;
+use tidegate_state::user::user_name;
 
 use crate::args::{
     ClaimArgs, DeleteArgs, DiffArgs, OptionArgs, PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg,
@@ -72,7 +72,7 @@ fn add_execution_settings(args: &SyncArgs, base: SyncRequest, printer: &Printer)
     }
 }
 
-/// Returns the request whose plan the `plan` command shows. `chosen` is `None` if there is no cluster to compare with.
+/// Returns the request for a `plan` command. `chosen` is `None` if there is no cluster to compare with.
 pub fn plan_request(
     args: &PlanArgs,
     chosen: Option<&SelectedCluster>,
@@ -161,8 +161,8 @@ pub fn deletion_request(
     Ok(request)
 }
 
-/// Returns the claim. No claim is needed for the simulated cluster of a state directory, which has only one
-/// user, or for a dry run, which does not disturb others.
+/// Returns the claim. No claim is needed for a state directory's simulated cluster, which has only one user,
+/// or for a dry run, which does not affect other operations.
 fn claim_request(args: &ClaimArgs, dry_run: bool, destination: &Destination) -> Option<ClaimRequest> {
     let is_shared = matches!(destination, Destination::Kubernetes { .. });
     if args.no_claim || dry_run || !is_shared {
@@ -171,7 +171,8 @@ fn claim_request(args: &ClaimArgs, dry_run: bool, destination: &Destination) -> 
     Some(ClaimRequest { namespace: args.claim_namespace.clone(), if_taken: conflict_policy(args) })
 }
 
-/// Returns how to proceed if another operation of the application is open, no matter where it was started.
+/// Returns the policy for another open operation of the application, regardless of where that operation was
+/// started.
 pub fn conflict_policy(args: &ClaimArgs) -> ClaimConflictPolicy {
     match (args.queue, args.supersede) {
         (true, _) => ClaimConflictPolicy::Queue,

@@ -4,8 +4,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::CliError;
 
-/// Handler for SIGINT, SIGTERM and SIGHUP (the terminal was closed). As long as this value exists, these
-/// signals do not terminate the process.
+/// Handler for SIGINT, SIGTERM and SIGHUP (the terminal was closed). While this value exists, these signals
+/// do not terminate the process.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -32,11 +32,11 @@ impl Signals {
     }
 }
 
-/// Signal that the operating system sends when a file reaches the size limit. The number is the same on all
-/// Linux platforms except MIPS and PA-RISC.
+/// Number of the signal that the operating system sends when a file reaches the size limit. The number is the
+/// same on all Linux platforms except MIPS and PA-RISC.
 const SIGXFSZ: i32 = 25;
 
-/// Ignores the signal that is sent at the file size limit, so that the write returns an error instead.
+/// Ignores SIGXFSZ, so that a write beyond the file size limit returns an error instead.
 pub fn ignore_size_limit_signal() {
     if let Err(error) = signal(SignalKind::from_raw(SIGXFSZ)) {
         tracing::warn!(%error, "cannot handle SIGXFSZ; a file size limit will end this process");

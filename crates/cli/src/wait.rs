@@ -19,14 +19,14 @@ use crate::signals::Signals;
 /// Result of a wait.
 #[derive(Debug, Default)]
 pub struct WaitResult {
-    /// Unfinished operations, each with the reason why the wait ended.
+    /// Operations that have finished.
     pub finished: Vec<OperationView>,
-    /// Unfinished operations, and why the wait ended for each.
+    /// Operations that have not finished, each with the reason why the wait ended.
     pub unfinished: Vec<UnfinishedOperation>,
 }
 
 impl WaitResult {
-    /// Adds the results of another wait to this one.
+    /// Adds the results of another wait.
     pub fn extend(&mut self, others: Self) {
         self.finished.extend(others.finished);
         self.unfinished.extend(others.unfinished);
@@ -55,7 +55,7 @@ pub enum WaitEndReason {
     TimedOut(Duration),
     /// A signal arrived.
     Interrupted(&'static str),
-    /// Someone has paused the operation.
+    /// A user has paused the operation.
     Paused { by: String },
 }
 
@@ -155,12 +155,12 @@ pub async fn wait(
     Ok(waited)
 }
 
-/// Merges the hook output of several operations. The output ends when all operations have ended.
+/// Merges the hook output of several operations. The merged stream ends when all operations have ended.
 fn merge_hook_output(
     engine: &Engine,
     operations: impl Iterator<Item = OperationId>,
 ) -> mpsc::Receiver<OutputDocument> {
-    // A small channel suffices, because backpressure reaches the source, which is bounded.
+    // A small channel suffices, because backpressure reaches the source, whose buffer is bounded.
     let (send, receive) = mpsc::channel(1);
     for operation in operations {
         let (engine, send) = (engine.clone(), send.clone());

@@ -79,6 +79,6 @@ async fn main() {
     measure("on disk, 1,000 objects", &kept, 1000).await;
     let started = Instant::now();
     drop(SimCluster::open(&dir, SimConfig::without_delays(), clock()).unwrap());
-    println!("opening it again: {:.1} ms", started.elapsed().as_secs_f64() * 1000.0);
+    println!("reopening the cluster: {:.1} ms", started.elapsed().as_secs_f64() * 1000.0);
     std::fs::remove_dir_all(&dir).unwrap();
 }

@@ -13,10 +13,9 @@ use tidegate_model::{
 
 use crate::{ClusterError, Container, LogStart, LogStream};
 
-/// Returns the field manager for a write. Writes that belong to an operation use the engine's manager. All
-/// other writes are the service's writes to resources that it manages, and use the service's manager. An
-/// operation that applies such a resource takes over the engine manager's fields, but not the service
-/// manager's fields.
+/// Returns the field manager for a write. Operations write as the engine's manager. Outside an operation, the
+/// service writes to the resources that it manages, and uses the service's manager. An operation that applies
+/// such a resource later takes over the engine manager's fields, but not the service manager's fields.
 pub fn field_manager(operation: Option<OperationId>) -> &'static str {
     operation.map_or(annotations::SERVICE_MANAGER, |_| annotations::FIELD_MANAGER)
 }
@@ -29,12 +28,11 @@ pub fn field_manager(operation: Option<OperationId>) -> &'static str {
 ///    machine.
 /// 2. Reads with [`Cluster::get`] are current. [`Cluster::list`] and [`Cluster::watch`] may lag behind this
 ///    client's last write, as on a real API server.
-/// 3. In an object returned by a list or a write, the fields of a manager (`fieldsV1`) may be JSON text
-///    instead of a map.
+/// 3. In objects returned by a list or a write, a manager's `fieldsV1` may be JSON text instead of a map.
 /// 4. A call may be dropped at any await point. A write that was dropped may or may not have happened.
 ///
-/// To wrap a cluster, implement [`Layer`](crate::Layer). No method of this trait has a default body, so a
-/// wrapper cannot miss a method.
+/// To wrap a cluster, implement [`Layer`](crate::Layer). The methods of this trait don't have default bodies,
+/// so the compiler rejects a wrapper that doesn't forward all of them.
 #[async_trait]
 pub trait Cluster: Send + Sync + 'static {
     /// Returns the kinds that the cluster currently serves.
@@ -44,8 +42,8 @@ pub trait Cluster: Send + Sync + 'static {
     /// report one.
     async fn version(&self) -> Result<Option<String>, ClusterError>;
 
-    /// Returns an object, or `None` if it does not exist. Fails with [`ErrorKind::UnknownKind`](crate::ErrorKind) if the cluster
-    /// does not serve the kind.
+    /// Returns an object, or `None` if it does not exist. Fails with
+    /// [`ErrorKind::UnknownKind`](crate::ErrorKind) if the cluster does not serve the kind.
     async fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, ClusterError>;
 
     /// Lists all objects in a scope.
@@ -109,17 +107,11 @@ pub trait Cluster: Send + Sync + 'static {
 
     /// Returns at most the last `limit_bytes` of a container's log. Fails with
     /// [`ErrorKind::Unsupported`](crate::ErrorKind) if the cluster does not serve logs.
-    async fn logs(
-        &self,
-        namespace: &str,
-        pod: &str,
-        container: &str,
-        limit_bytes: usize,
-    ) -> Result<String, ClusterError>;
+    async fn logs(&self, container: &Container, limit_bytes: usize) -> Result<String, ClusterError>;
 
     /// Streams a container's log until the container or the server ends the stream; see
-    /// [`follow_container`](crate::follow_container). Fails with [`ErrorKind::Unsupported`](crate::ErrorKind) if the cluster does
-    /// not serve logs.
+    /// [`follow_container`](crate::follow_container). Fails with [`ErrorKind::Unsupported`](crate::ErrorKind)
+    /// if the cluster does not serve logs.
     async fn follow_logs(&self, container: &Container, from: LogStart) -> Result<LogStream, ClusterError>;
 
     /// Returns the same cluster, but with writes that impersonate `user`. Reads keep the current identity.
@@ -137,15 +129,15 @@ pub enum Backpressure {
     RateLimited {
         /// Time until the next call will be made.
         remaining: Duration,
-        /// Status code and call in response to which the cluster requested the delay. The cluster's own
-        /// message is omitted because it may quote the request.
+        /// Status code of the response that requested the delay, and the call that received this response.
+        /// The cluster's own message is omitted because it may quote the request.
         message: String,
     },
     /// The cluster has not responded.
     Unresponsive {
         /// Time since the request was sent.
         elapsed: Duration,
-        /// Description of the call that is waiting for a response, such as `no answer to GET /api`.
+        /// Description of the unanswered call, such as `no response to GET /api`.
         message: String,
     },
 }
@@ -196,7 +188,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Returns a scope that covers the complete objects of a kind, in all namespaces.
+    /// Creates a scope that covers all objects of a kind, in all namespaces and in full detail.
     pub fn complete_objects(gvk: Gvk) -> Self {
         Self { gvk, namespace: None, detail: Detail::Full }
     }
@@ -296,7 +288,7 @@ pub struct LiveResult {
 pub struct IncompleteSearch {
     /// Group and kind of the objects.
     pub kind: GroupKind,
-    /// True if only the namespaces of the query were searched.
+    /// True if the query's namespaces were searched instead of the whole cluster.
     pub has_searched_namespaces: bool,
     /// Missing permissions. Empty if the search failed for another reason.
     pub missing_rights: BTreeSet<MissingRight>,
@@ -304,15 +296,15 @@ pub struct IncompleteSearch {
     pub message: String,
 }
 
-/// Extent of a plan's search for objects of its application, in addition to the named objects and the
-/// inventory.
+/// Extent of the search for an application's objects, beyond the named objects and the inventory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SearchScope {
     /// No search: only named objects and the inventory are read.
     KnownObjects,
     /// All objects of the kinds that occur among the named objects or in the inventory.
     KnownKinds,
-    /// The whole cluster, or [`LiveQuery::searched_namespaces`] if the caller cannot list objects across the whole cluster.
+    /// The whole cluster, or [`LiveQuery::searched_namespaces`] if the caller cannot list objects across the
+    /// whole cluster.
     #[default]
     WholeCluster,
 }
@@ -351,7 +343,7 @@ impl LiveQuery {
 pub enum WriteMode {
     /// Server-side apply with this client's field manager.
     Apply {
-        /// Take over conflicting fields from other managers.
+        /// True to take over conflicting fields from other managers.
         force: bool,
     },
     /// Client-side three-way apply with the last-applied annotation.
@@ -359,20 +351,21 @@ pub enum WriteMode {
     /// Creates the object. If the object exists, leaves it unchanged and fails with
     /// [`ErrorKind::AlreadyExists`](crate::ErrorKind).
     Create {
-        /// Add the last-applied annotation, for a client-side apply later on.
+        /// True to add the last-applied annotation, so that the object can later be applied on the client
+        /// side.
         client_side: bool,
     },
     /// Replaces the whole object, or creates it if it doesn't exist. With `recreate`, deletes the object and
-    /// creates it again, like `kubectl replace --force`. The write fails with a conflict for as long as
-    /// finalizers keep the old object.
+    /// creates it again, like `kubectl replace --force`. While finalizers keep the old object, the write
+    /// fails with a conflict.
     Replace {
-        /// Delete the object and create it again.
+        /// True to delete the object and create it again.
         recreate: bool,
     },
-    /// Deletes the object and applies it again, for changes that an update cannot make. The write fails with
-    /// a conflict for as long as finalizers keep the old object.
+    /// Deletes the object and applies it again, for changes that an update cannot make. While finalizers keep
+    /// the old object, the write fails with a conflict.
     Recreate {
-        /// Apply on the server side instead of the client side.
+        /// True to apply on the server side, false to apply on the client side.
         server_side: bool,
     },
 }
@@ -384,9 +377,9 @@ pub struct ApplyRequest {
     pub object: Object,
     /// Mode of the write.
     pub mode: WriteMode,
-    /// Reject fields that the kind does not have.
+    /// True to reject fields that the kind does not have.
     pub validate: bool,
-    /// Validate the request without writing.
+    /// True to validate the request without writing.
     pub dry_run: bool,
     /// Managers whose fields are taken over before a server-side apply, so that fields that are no longer in
     /// the manifest are removed.
@@ -401,7 +394,7 @@ pub struct ApplyRequest {
 }
 
 impl ApplyRequest {
-    /// Creates a validated write that accepts any version and does not belong to an operation.
+    /// Creates a request for a validated write that accepts any version and has no operation.
     pub const fn new(object: Object, mode: WriteMode) -> Self {
         Self {
             object,
@@ -456,14 +449,15 @@ pub struct DeleteRequest {
     pub resource_version: String,
     /// Handling of the object's dependents.
     pub propagation: Propagation,
-    /// Validate the request without deleting.
+    /// True to validate the request without deleting.
     pub dry_run: bool,
     /// Operation that requested the deletion, for the cluster's audit log.
     pub operation: Option<OperationId>,
 }
 
 impl DeleteRequest {
-    /// Creates a request to delete an object in the version that was read, with background propagation and without an operation.
+    /// Creates a request to delete exactly the version of the object that was read. The request uses
+    /// background propagation and has no operation.
     #[must_use]
     pub fn for_object(found: &Object) -> Self {
         Self {

@@ -18,7 +18,8 @@ pub struct ClusterError {
 pub enum Refusal {
     /// Fields of an existing object that cannot be changed.
     ImmutableFields(Vec<ImmutableField>),
-    /// Fields that server-side apply does not know, such as `.spec.template.spec.containers[name="a"].colour`.
+    /// Fields that server-side apply does not know, such as
+    /// `.spec.template.spec.containers[name="a"].colour`.
     UnknownFields(Vec<String>),
     /// The object contains fields that its kind does not have. The server refuses them in every write mode.
     StrictDecoding,
@@ -68,10 +69,11 @@ pub enum ErrorKind {
     },
     /// 500: the server failed. The write may or may not have happened.
     Server,
-    /// A dependency of the server, such as an admission webhook, timed out, although the server itself responds. The write may or
-    /// may not have happened.
+    /// A dependency of the server, such as an admission webhook, timed out, although the server itself
+    /// responds. The write may or may not have happened.
     DependencyTimeout,
-    /// Connection failure, 502 or 503: the cluster is unreachable or not ready. The write may or may not have happened.
+    /// Connection failure, 502 or 503: the cluster is unreachable or not ready. The write may or may not have
+    /// happened.
     Unavailable,
     /// Timeout or 504. The write may or may not have happened.
     Timeout,

@@ -12,71 +12,56 @@ use crate::{
     ErrorKind, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight, Right, Scope, WatchStream,
 };
 
+/// Call to a cluster whose result is not known yet.
+pub trait PendingCall<T>: Future<Output = Result<T, ClusterError>> + Send {}
+
+impl<T, F: Future<Output = Result<T, ClusterError>> + Send> PendingCall<T> for F {}
+
 /// A cluster that wraps another cluster and intercepts its calls. Every layer implements [`Cluster`]
 /// automatically.
 ///
-/// A wrapper must not implement [`Cluster`] itself. The implementation for layers forwards all methods, so a
-/// new method reaches the inner cluster through every wrapper.
+/// A wrapper must not implement [`Cluster`] directly. The blanket implementation for layers forwards every
+/// method to the inner cluster, including methods that are added to the trait later.
 pub trait Layer: Send + Sync + 'static {
     /// Returns the inner cluster.
     fn inner(&self) -> &dyn Cluster;
 
-    /// Runs a call to the inner cluster, or skips it. The future `answer` does not start until it is polled.
-    fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> impl Future<Output = Result<T, ClusterError>> + Send {
+    /// Runs or skips a call to the inner cluster. The `answer` future does not start until it is polled.
+    fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> impl PendingCall<T> {
         let _ = call;
         answer
     }
 
     /// Implements [`Cluster::discover`]. Overridden by layers that return their own result.
-    fn discover(&self) -> impl Future<Output = Result<Discovery, ClusterError>> + Send {
+    fn discover(&self) -> impl PendingCall<Discovery> {
         async { self.intercept(Call::read(Verb::Discover, ""), self.inner().discover()).await }
     }
 
     /// Implements [`Cluster::get`]. Overridden by layers that return their own result.
-    fn get(
-        &self,
-        gvk: &Gvk,
-        namespace: &str,
-        name: &str,
-    ) -> impl Future<Output = Result<Option<Object>, ClusterError>> + Send {
+    fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> impl PendingCall<Option<Object>> {
         async move { self.intercept(Call::read(Verb::Get, name), self.inner().get(gvk, namespace, name)).await }
     }
 
     /// Implements [`Cluster::list_live`]. Overridden by layers that depend on the query.
-    fn list_live(&self, query: &LiveQuery) -> impl Future<Output = Result<LiveResult, ClusterError>> + Send {
+    fn list_live(&self, query: &LiveQuery) -> impl PendingCall<LiveResult> {
         async { self.intercept(Call::read(Verb::ListLive, ""), self.inner().list_live(query)).await }
     }
 
     /// Implements [`Cluster::missing_rights`]. Overridden by layers with their own access control.
-    fn missing_rights(
-        &self,
-        rights: &BTreeSet<Right>,
-    ) -> impl Future<Output = Result<BTreeSet<MissingRight>, ClusterError>> + Send {
+    fn missing_rights(&self, rights: &BTreeSet<Right>) -> impl PendingCall<BTreeSet<MissingRight>> {
         async {
             self.intercept(Call::read(Verb::MissingRights, ""), self.inner().missing_rights(rights)).await
         }
     }
 
     /// Implements [`Cluster::watch`]. Overridden by layers that change the events.
-    fn watch(
-        &self,
-        scope: &Scope,
-        resource_version: &str,
-    ) -> impl Future<Output = Result<WatchStream, ClusterError>> + Send {
+    fn watch(&self, scope: &Scope, resource_version: &str) -> impl PendingCall<WatchStream> {
         let call = Call::read(Verb::Watch, &scope.gvk.kind);
         async move { self.intercept(call, self.inner().watch(scope, resource_version)).await }
     }
 
     /// Implements [`Cluster::follow_logs`]. Overridden by layers that change the lines.
-    fn follow_logs(
-        &self,
-        container: &Container,
-        from: LogStart,
-    ) -> impl Future<Output = Result<LogStream, ClusterError>> + Send {
+    fn follow_logs(&self, container: &Container, from: LogStart) -> impl PendingCall<LogStream> {
         let call = Call::read(Verb::FollowLogs, &container.pod);
         async move { self.intercept(call, self.inner().follow_logs(container, from)).await }
     }
@@ -225,15 +210,9 @@ impl<L: Layer> Cluster for L {
         self.intercept(Call::read(Verb::Events, object.name()), self.inner().events(object)).await
     }
 
-    async fn logs(
-        &self,
-        namespace: &str,
-        pod: &str,
-        container: &str,
-        limit_bytes: usize,
-    ) -> Result<String, ClusterError> {
-        let answer = self.inner().logs(namespace, pod, container, limit_bytes);
-        self.intercept(Call::read(Verb::Logs, pod), answer).await
+    async fn logs(&self, container: &Container, limit_bytes: usize) -> Result<String, ClusterError> {
+        let call = Call::read(Verb::Logs, &container.pod);
+        self.intercept(call, self.inner().logs(container, limit_bytes)).await
     }
 
     async fn follow_logs(&self, container: &Container, from: LogStart) -> Result<LogStream, ClusterError> {

@@ -16,7 +16,7 @@ pub use api::{
     WatchStream, WriteMode, field_manager,
 };
 pub use error::{ClusterError, ErrorKind, ImmutableField, Refusal};
-pub use layer::{Call, Effect, Layer, Verb};
+pub use layer::{Call, Effect, Layer, PendingCall, Verb};
 pub use log_line::{Container, LogLine, LogStart, LogStream, LogTime};
 pub use logs::{follow_container, has_started};
 pub use watcher::{ScopeChange, WatchBackoff, WatchProgress, list_and_watch};

@@ -33,7 +33,7 @@ impl LogTime {
         let at: Timestamp = text.parse().ok()?;
         let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
         let digits = fraction.bytes().take_while(u8::is_ascii_digit);
-        // The timestamp covers milliseconds. Digits four to nine contain the rest.
+        // The timestamp has millisecond precision, so add the fourth to ninth fractional digits separately.
         let below = digits.chain(std::iter::repeat(b'0')).skip(3).take(6);
         let nanos = below.fold(0, |nanos: i64, digit| nanos * 10 + i64::from(digit - b'0'));
         Some(Self(at.as_millis().checked_mul(NANOS_PER_MILLI)?.checked_add(nanos)?))

@@ -1,5 +1,5 @@
-//! Continuous log stream of a container that survives broken connections and restarts. It delivers each line
-//! exactly once, as long as the cluster still stores the line.
+//! Continuous log stream of a container that survives broken connections and restarts. The stream delivers
+//! each line exactly once, provided that the cluster still stores the line.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ const IDLE_STREAMS_MAX: u32 = 16;
 /// Number of consecutive failures without a new line after which the logs are considered unavailable.
 const FAILURES_MAX: u32 = 3;
 
-/// Follows a container of the pod with this UID, starting with the last `lines` lines of its log. The stream
-/// ends when the container has terminated for good and all lines have been delivered, or when the pod no
-/// longer exists. Transient errors are retried. If the cluster does not serve logs or refuses the request,
-/// the error is the last item.
+/// Follows a container's log, starting with its last `lines` lines. `uid` is the UID of the container's pod.
+/// The stream ends when the container has terminated permanently and all lines have been delivered, or when
+/// the pod no longer exists. Transient errors are retried. If the cluster does not serve logs or refuses the
+/// request, the error is the last item.
 pub fn follow_container(
     cluster: Arc<dyn Cluster>,
     container: Container,
@@ -76,7 +76,7 @@ struct LogFollower {
 }
 
 enum Stage {
-    /// Waiting for this delay before the next request is sent. The flag is true if the container had already
+    /// Waiting for this delay before the next request is sent. The flag is true if the container has already
     /// terminated.
     Opening(Duration, bool),
     Reading(LogStream, bool),
@@ -120,7 +120,8 @@ impl DeliveryProgress {
             }
             self.is_catching_up = false;
         }
-        // The clock can be set back, so within one stream every line is new, regardless of its time.
+        // All further lines of this stream are new, even if the node's clock was set back and their times are
+        // earlier.
         self.lines_at_last_time = if self.last_time == Some(at) { self.lines_at_last_time + 1 } else { 1 };
         self.last_time = Some(at);
         true
@@ -165,8 +166,8 @@ impl LogFollower {
                             if self.progress.is_new(line.at) {
                                 (self.next_delay, self.has_new_line, self.idle_streams) =
                                     (self.backoff.min, true, 0);
-                                // The partial line was the start of this line. Another line with the same
-                                // time could begin with the same text.
+                                // The stored partial line was the start of this line. Forget it, because
+                                // another line with the same time could begin with the same text.
                                 self.partial_line.take_if(|_| line.is_complete);
                                 return Some(Ok(line));
                             }
@@ -308,7 +309,7 @@ mod tests {
         // The server repeats the whole second. Meanwhile, the container has written a third line with the
         // last delivered time.
         assert_eq!(new(&[1, 5, 5, 5, 7], true), [false, false, false, true, true]);
-        // A clock that is set back does not make lines old.
+        // Lines are new even if the node's clock was set back.
         assert_eq!(new(&[3, 3], false), [true, true]);
         assert_eq!(new(&[3, 3, 9], true), [false, false, true]);
     }

@@ -12,19 +12,21 @@
 //!
 //! # Driving the pure core
 //!
-//! 1. Every entry point of [`SimState`] takes the current time and first runs all controller steps that are due.
-//! 2. [`SimState::next_due`] returns the time of the next step, at which [`SimState::advance`] should be called.
+//! 1. Every entry point of [`SimState`] takes the current time and first runs all controller steps that are
+//!    due.
+//! 2. [`SimState::next_due`] returns the time of the next step, at which [`SimState::advance`] should be
+//!    called.
 //! 3. Watchers have a [`WatchCursor`] and call [`SimState::next_changes`] whenever something may have
 //!    changed.
 //!
-//! The state depends only on the configuration, the writes and their times. A journal of the writes is therefore enough to
-//! restore a cluster, including its controllers.
+//! The state depends only on the configuration, the writes and their times. A journal of the writes is
+//! therefore enough to restore a cluster, including its controllers.
 //!
 //! # Controlling the behavior
 //!
-//! Annotations on an object or its pod template control how it behaves: [`READY_AFTER`], [`OUTCOME`], [`FAIL_TIMES`], [`LOGS`].
-//! An invalid value is refused. A pod writes its log lines one by one while it is running. A change to the annotations of a live
-//! workload counts as a change to its template.
+//! Annotations on an object or its pod template control how it behaves: [`READY_AFTER`], [`OUTCOME`],
+//! [`FAIL_TIMES`], [`LOGS`]. An invalid value is refused. A pod writes its log lines one by one while it is
+//! running. A change to the annotations of a live workload counts as a change to its template.
 
 mod admission;
 mod api_error;

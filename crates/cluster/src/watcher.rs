@@ -1,8 +1,8 @@
 //! Continuous list and watch of a scope.
 //!
-//! A server ends each watch after a few minutes. The next watch continues from the same version, so unchanged objects are not
-//! delivered again. The scope is listed again only after an error (version too old, connection lost, watch refused) or after a
-//! watch that ended immediately.
+//! A server ends each watch after a few minutes. The next watch continues from the resource version that the
+//! last watch reached, so unchanged objects are not delivered again. The scope is listed again only after an
+//! error (version too old, connection lost, watch refused) or after a watch that ended immediately.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use crate::{Cluster, ClusterError, ErrorKind, Scope, WatchEvent, WatchStream};
 
-/// Minimum duration of a watch. If a watch ends sooner and has not delivered an event, a proxy on the path probably doesn't
-/// support watches.
+/// Minimum duration of a watch. If a watch ends sooner and has not delivered an event, a proxy on the path
+/// probably doesn't support watches.
 const WATCH_DURATION_MIN: Duration = Duration::from_secs(1);
 
 /// Delays before a list or a watch is retried.
@@ -136,7 +136,7 @@ impl ScopeWatcher {
                 }
                 Stage::Watching(watch) => match watch.changes.next().await {
                     Some(Ok(event)) => watch.handle_event(event),
-                    // The next list shows whether the cluster responds.
+                    // List the scope again, which also shows whether the cluster responds.
                     Some(Err(_)) => {
                         self.stage = Stage::Listing(self.backoff.min);
                         None

@@ -1,4 +1,4 @@
-//! The engine's actors. Each one adds a mailbox, timers and supervision to a pure state machine.
+//! The engine's actors. Each actor adds a mailbox, timers and supervision to a pure state machine.
 //!
 //! ```text
 //! Engine ──▶ Supervisor ──links, restarts──▶ OperationActor (one per operation, with a Driver)

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{Call, Cluster, ClusterError, ErrorKind, Layer, Verb};
+use tidegate_cluster::{Call, Cluster, ClusterError, ErrorKind, Layer, PendingCall, Verb};
 
 /// Timeout for a call that concerns a single object. An API server gives up after a minute.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(75);
@@ -23,11 +23,7 @@ impl Layer for ClusterWithTimeouts {
         Ok(Arc::new(Self(self.0.as_user(user)?)))
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         let limit = match call.verb {
             Verb::Discover | Verb::List | Verb::ListLive => READ_TIMEOUT,
             // For a watch, the timeout only limits how long opening it takes. An open watch can be silent for

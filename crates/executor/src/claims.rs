@@ -5,14 +5,14 @@
 //! for the claim's whole duration, on the contender's own monotonic clock, without seeing a renewal. The
 //! holder stops writing well before that.
 //!
-//! - `location` determines the Lease's name and namespace, and `record` defines its content.
+//! - `location` determines the Lease's name and namespace, and `record` defines the Lease's content.
 //! - `lease_expiry` decides when the claim has expired.
 //! - `keeper` acquires and renews the claim, and `claim_task` runs the keeper in the engine.
 //! - `lease_coverage` blocks writes that aren't covered by the claim.
 //!
 //! A service's Lease uses the same record format. `leadership` decides which service is in charge of a
-//! control plane. `service_lease` acquires and renews the Lease. It also fences off the clusters from a
-//! service that has lost the Lease.
+//! control plane. `service_lease` acquires and renews the Lease, and blocks the writes of a service that has
+//! lost the Lease.
 
 mod claim_task;
 mod keeper;

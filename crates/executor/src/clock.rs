@@ -63,7 +63,7 @@ fn real_now() -> Instant {
 }
 
 /// Uptime of a machine, which is unaffected by changes to the machine's clock. Values from different
-/// processes are comparable as long as the machine hasn't been rebooted in between.
+/// processes are comparable if the machine hasn't been rebooted in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uptime {
     /// Identity of the current boot.

@@ -1,5 +1,5 @@
-//! Connections to clusters. Calls go directly to the cluster, with limited concurrency. Watches go through the
-//! cluster's actor, which shares them among operations.
+//! Connections to clusters. Calls go directly to the cluster, with limited concurrency. Watches go through
+//! the cluster's actor, which shares them among operations.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -18,7 +18,7 @@ use crate::policy_check::ScopeCache;
 /// A job to run against a cluster. The job reports its own completion.
 pub(crate) type Job = Box<dyn FnOnce(Arc<dyn Cluster>) -> BoxFuture<'static, ()> + Send>;
 
-/// Handle to a cluster. It lives as long as the engine, even if the cluster's actor is replaced.
+/// Handle to a cluster. The handle lives as long as the engine, even if the cluster's actor is replaced.
 pub(crate) struct ClusterHandle {
     /// Connection for status queries, which don't wait for a permit.
     connection: Arc<dyn Cluster>,
@@ -44,18 +44,19 @@ impl ClusterHandle {
         })
     }
 
-    /// Returns the connection for status queries. It must not be used to call the cluster.
+    /// Returns the connection for status queries. The caller must not use this connection to call the
+    /// cluster.
     pub fn connection(&self) -> &dyn Cluster {
         self.connection.as_ref()
     }
 
-    /// Returns the cluster for calls that skip the queue. It is used for claim renewals, which must succeed
-    /// under any load.
+    /// Returns the cluster for calls that skip the queue, such as claim renewals, which must succeed under
+    /// any load.
     pub fn priority_connection(&self) -> Arc<dyn Cluster> {
         Arc::clone(&self.connection_with_timeouts)
     }
 
-    /// Returns the cache of the kinds' scopes.
+    /// Returns the cache that records which kinds are namespaced.
     pub fn scopes(&self) -> Arc<ScopeCache> {
         Arc::clone(&self.scopes)
     }

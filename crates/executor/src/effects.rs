@@ -1,8 +1,8 @@
 //! Effects of commands on a cluster: the calls, and the interpretation of their results.
 //!
 //! This module is independent of actors and timers, so that the simulator can execute commands with the same
-//! code. Any function may run twice for the same command if the process crashes after executing the command
-//! but before recording it. The second run doesn't change anything.
+//! code. Any function may run twice for the same command, if the process crashes after executing the command
+//! but before recording its result. The second run doesn't change anything.
 
 mod call_errors;
 mod comparison;

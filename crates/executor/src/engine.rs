@@ -32,7 +32,7 @@ use crate::policy_check::PolicyCheck;
 
 /// Default for the maximum number of concurrent calls to one cluster.
 pub const DEFAULT_IN_FLIGHT: usize = 32;
-/// Maximum time that an orderly shutdown waits for calls in flight. If the result of a call isn't recorded,
+/// Maximum time that a graceful shutdown waits for calls in flight. If the result of a call isn't recorded,
 /// it is recovered when the operation is resumed.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -70,13 +70,13 @@ impl Engine {
 
     /// Like [`Engine::submit`], but with a policy for the case that the application has another open
     /// operation. With [`ClaimConflictPolicy::Queue`], the new operation starts when the open operation and
-    /// all queued operations have finished. With [`ClaimConflictPolicy::Supersede`], the open operation is
-    /// ended first, with a record of the requester, and the new operation is next in line.
+    /// all queued operations have finished. With [`ClaimConflictPolicy::Supersede`], the open operation
+    /// records the new operation and ends, and the new operation starts next.
     ///
-    /// Returns when the operation has started, which may be only after the other operation has finished.
+    /// Returns when the new operation has started, which may be only after the open operation has finished.
     /// Until then, the new operation isn't recorded, and dropping the future removes it from the queue. If
-    /// the other operation exists only in the log, it is resumed. If that isn't possible, the new operation
-    /// is rejected.
+    /// the open operation exists only in the log, it is resumed. If resuming fails, the new operation is
+    /// rejected.
     pub async fn submit_with_policy(
         &self,
         request: SyncRequest,
@@ -89,8 +89,8 @@ impl Engine {
     }
 
     /// Ensures that an operation with this id exists, and that it is running unless it has already finished.
-    /// The call is idempotent: only the first call for an id has an effect. It is meant for callers that
-    /// record the id before they take any other step.
+    /// The call is idempotent: only the first call for an id has an effect. This function is meant for
+    /// callers that record the id before they take any other step.
     pub async fn ensure(
         &self,
         operation: OperationId,
@@ -100,8 +100,8 @@ impl Engine {
         self.ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Refuse).await
     }
 
-    /// Like [`Engine::ensure`], but with a policy for the case that the application has another open operation, as in
-    /// [`Engine::submit_with_policy`].
+    /// Like [`Engine::ensure`], but with a policy for the case that the application has another open
+    /// operation, as in [`Engine::submit_with_policy`].
     pub async fn ensure_with_policy(
         &self,
         operation: OperationId,
@@ -112,7 +112,7 @@ impl Engine {
         match self.resume(operation).await {
             Err(EngineError::UnknownOperation { .. }) => {
                 match self.start_operation(operation, request, targets, if_open).await {
-                    // There were two concurrent calls for the same operation.
+                    // A concurrent call has already started the same operation.
                     Err(EngineError::Busy { open, .. }) if open == operation => Ok(()),
                     Err(EngineError::AlreadyFinished { .. }) => Ok(()),
                     started => started,
@@ -159,7 +159,7 @@ impl Engine {
     pub async fn check_log(&self) -> Result<(), EngineError> {
         match run_blocking(&self.shared.log, |log| log.check_location()).await {
             Err(error @ LogError::Moved { .. }) => Err(self.fail_log(error.to_string())),
-            // Any other error will be reported by the next write.
+            // Ignore other errors here, because the next write will report them.
             Ok(()) | Err(_) => Ok(()),
         }
     }
@@ -224,7 +224,7 @@ impl Engine {
         }
     }
 
-    /// Adds a cluster. An existing destination keeps its connection, and the call fails with
+    /// Adds a cluster. If the destination already has a connection, keeps that connection and fails with
     /// [`EngineError::DuplicateCluster`].
     pub async fn add_cluster(
         &self,
@@ -234,8 +234,8 @@ impl Engine {
         self.call_supervisor(|reply| SupervisorMessage::AddCluster { destination, cluster, reply }).await
     }
 
-    /// Changes the health rules. Running operations also use the new rules: they read the objects that they
-    /// are waiting for again and reevaluate them.
+    /// Changes the health rules. Running operations also use the new rules: they read all objects that they
+    /// are waiting for again and reevaluate these objects.
     pub async fn set_health_rules(&self, rules: HealthRules) -> Result<(), EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::SetHealthRules { rules, reply }).await
     }
@@ -254,8 +254,7 @@ impl Engine {
 
     /// Evaluates a gate for a step of a progressive sync in the same way as for waves, using the gate
     /// definitions or the actor registered under the gate's name. Reports all results while the future is
-    /// polled. Returns when no more results can follow. An unknown gate is closed, with a reason that says
-    /// so.
+    /// polled. Returns when no more results can follow. An unknown gate is reported as closed, with a reason.
     pub async fn evaluate_gate(
         &self,
         question: &StepGateRequest,
@@ -265,8 +264,8 @@ impl Engine {
         evaluate_step_gate(&self.shared, question, definitions, tell).await;
     }
 
-    /// Stops the engine in an orderly way: no more commands are started, and the results of commands in
-    /// flight are recorded. All open operations can be resumed later.
+    /// Shuts the engine down gracefully: no new commands are started, and the results of commands in flight
+    /// are recorded. All open operations can be resumed later.
     pub async fn shutdown(&self) {
         // Stop the machines first, because they must not receive notifications from operations that are being
         // stopped.
@@ -275,13 +274,13 @@ impl Engine {
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, stopping).await.is_err() {
             tracing::warn!("calls to the cluster did not end in time; they are checked again on resume");
         }
-        // All actors end together with the supervisor.
+        // Stop only the supervisor, because all actors end together with it.
         let _ = self.supervisor.stop_and_wait(None, None).await;
         self.shared.broadcaster.close();
         let notifying =
             std::mem::take(&mut *self.notifier_tasks.lock().unwrap_or_else(PoisonError::into_inner));
         for passing_on in notifying {
-            // Notifiers receive all emitted events unless the log hangs.
+            // Wait until the notifiers have received all emitted events, unless the log hangs.
             let abort = passing_on.abort_handle();
             if tokio::time::timeout(SHUTDOWN_TIMEOUT, passing_on).await.is_err() {
                 abort.abort();

@@ -23,8 +23,8 @@ use crate::policy_check::PolicyCheck;
 /// State shared by all actors of one engine.
 pub(crate) struct EngineContext {
     pub log: Log,
-    /// Reason why the log rejects all records. While it is set, no calls are sent to clusters, because their
-    /// results couldn't be recorded.
+    /// Reason why the log rejects all records. Once a reason is set, no more calls are sent to clusters,
+    /// because their results couldn't be recorded.
     pub log_failure: LogFailure,
     pub log_actor: LogHandle,
     /// Running machines other than operations.
@@ -51,7 +51,8 @@ pub(crate) struct EngineContext {
     pub policy_check: OnceLock<Arc<dyn PolicyCheck>>,
     /// Limits shared by the readers of hook output.
     pub output_limits: OutputLimits,
-    /// Limits the number of operations that keep their manifests in memory while they are waiting to be planned.
+    /// Limits the number of operations that keep their manifests in memory while they are waiting to be
+    /// planned.
     pub submission_permits: Arc<Semaphore>,
 }
 

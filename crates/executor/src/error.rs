@@ -78,7 +78,7 @@ pub enum EngineError {
     },
     /// The engine already has a connection to this cluster.
     #[error(
-        "the engine already has a connection to the {destination}; stop the engine before you replace it"
+        "the engine already has a connection to the {destination}; stop the engine before you replace the connection"
     )]
     DuplicateCluster {
         /// The cluster that was not added.
@@ -96,10 +96,10 @@ pub enum EngineError {
     /// The records of an operation are inconsistent.
     #[error(transparent)]
     Damaged(#[from] IllegalEvent),
-    /// These manifests can't be stored, although others can.
+    /// The log can't store the request's manifests, but it still accepts other manifests.
     #[error("{reason}")]
     Manifests {
-        /// Error from the log about these manifests.
+        /// Error from the log.
         reason: String,
     },
     /// The engine is shutting down.

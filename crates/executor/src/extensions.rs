@@ -32,9 +32,9 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// rollout, `application` is the ApplicationSet as `namespace/name`, and `wave` is the number of the step,
 /// starting at 1.
 ///
-/// The engine sends the request once. If the verdict changes later, the gate sends another verdict, as long
-/// as [`GateReply::is_wanted`] returns true. A gate that can't do this sends one verdict and states the time
-/// at which the engine must ask again.
+/// The engine sends the request once. If the verdict changes later, the gate sends another verdict while
+/// [`GateReply::is_wanted`] returns true. A gate that can't send later verdicts sends a single verdict, with
+/// the time at which the engine must ask again.
 #[derive(Debug)]
 pub struct GateRequest {
     /// Id of the operation.

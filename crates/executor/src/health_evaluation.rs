@@ -1,4 +1,5 @@
-//! Health evaluation. Scripts run on blocking threads, because a script can take a second and async threads are shared.
+//! Health evaluation. Scripts run on blocking threads, because a script can take up to a second and would
+//! block other tasks on an async thread.
 
 use sha2::{Digest as _, Sha256};
 use tidegate_health::{HealthError, HealthRules};
@@ -77,14 +78,14 @@ mod tests {
         let (a, b) =
             (|| script_rule("a/A", "one.lua", HEALTHY), || cel_rule("b/*", json!({"current": "true"})));
         let both = digest_of([a(), b()]);
-        assert_eq!(digest_of([b(), a()]), both, "the order of reading");
+        assert_eq!(digest_of([b(), a()]), both, "the order of the rules doesn't matter");
         assert_eq!(
             digest_of([script_rule("a/A", "elsewhere.lua", HEALTHY), b()]),
             both,
-            "the place of reading"
+            "the location of the rules doesn't matter"
         );
         let noted = cel_rule("b/*", json!({"note": "as before", "failed": null, "current": "true"}));
-        assert_eq!(digest_of([a(), noted]), both, "what no rule reads");
+        assert_eq!(digest_of([a(), noted]), both, "fields that no rule reads don't matter");
     }
 
     #[test]

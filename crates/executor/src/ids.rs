@@ -1,4 +1,4 @@
-//! Operation ids. They sort in log order even if the clock is set back.
+//! Operation ids, which sort in log order even if the clock is set back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,7 @@ pub(crate) fn random_ids() -> IdSource {
 }
 
 /// Returns the creation time contained in an operation's id. `None` if the id doesn't contain a time. The
-/// time may be ahead of the clock at creation, but it is never earlier than the time in the id of a preceding
-/// operation.
+/// time may be ahead of the clock, because it is always later than the time in the preceding operation's id.
 pub fn creation_time(operation: OperationId) -> Option<Timestamp> {
     let (seconds, nanoseconds) = operation.0.get_timestamp()?.to_unix();
     let millis = seconds.saturating_mul(1000).saturating_add(u64::from(nanoseconds / 1_000_000));

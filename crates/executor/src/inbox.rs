@@ -1,8 +1,8 @@
 //! Queue of inputs for an operation or another machine.
 //!
 //! Actor mailboxes are unbounded and deliver one message at a time. An inbox keeps at most one wake-up
-//! message in the mailbox, no matter how many inputs arrive, and the actor takes all of them at once. For an
-//! operation, the number of arrivals is bounded by its commands in flight and the objects that it watches.
+//! message in the mailbox, no matter how many inputs arrive, and the actor then takes all inputs at once. For
+//! an operation, the number of arrivals is bounded by its commands in flight and the objects that it watches.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -59,13 +59,13 @@ impl<M: Machine, N> Clone for Inbox<M, N> {
 }
 
 impl<M: Machine, N> Inbox<M, N> {
-    /// Creates an inbox that calls `wake` when something arrives in the empty inbox.
+    /// Creates an inbox that calls `wake` when an arrival is added to the empty inbox.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self { arrivals: Arc::default(), wake: Arc::new(wake) }
     }
 
     fn lock(&self) -> MutexGuard<'_, tidegate_lifecycle::Inbox<M, N>> {
-        // If a push panics, at worst an outdated observation remains.
+        // If a push panics, the only effect is that an outdated observation may remain.
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -24,8 +24,9 @@ struct RunRecord {
     targets: Digest,
 }
 
-/// Returns the last runs of those hooks in the manifests that run only when their inputs have changed. Reads
-/// earlier operations of the same application at the same destination. Omits hooks that didn't succeed.
+/// Returns the last runs of the hooks in `targets` that run only when their inputs have changed. Reads
+/// earlier operations of the same application at the same destination. Omits hooks whose last run didn't
+/// succeed.
 pub(crate) fn last_runs(
     log: &Log,
     operation: OperationId,
@@ -70,7 +71,8 @@ fn search_log(
     earlier.retain(|one| *one < operation);
     earlier.sort_unstable();
     for one in earlier.into_iter().rev().take(OPERATIONS_MAX) {
-        // Only a summary of a compacted operation remains, so its hooks and all earlier runs are unknown.
+        // Only a summary remains of a compacted operation. Stop here, because the last runs of all remaining
+        // hooks are unknown.
         let Ok(loaded) = log.load_as(one) else { break };
         let Ok(driver) = Driver::recover(loaded.snapshot, loaded.events) else { break };
         let state = driver.state();

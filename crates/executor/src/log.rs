@@ -11,7 +11,7 @@ use crate::error::EngineError;
 /// The log shared by all actors.
 pub(crate) type Log = tidegate_oplog::Log;
 
-/// Reason why the log rejects all records. It is set once, by the first caller that notices.
+/// Reason why the log rejects all records. The first caller that receives the log's error sets the reason.
 pub(crate) type LogFailure = Arc<OnceLock<String>>;
 
 /// Reason why a batch could not be written.
@@ -19,7 +19,7 @@ pub(crate) type LogFailure = Arc<OnceLock<String>>;
 pub(crate) enum AppendFailure {
     /// The log rejects all later records. Contains the log's message.
     Final(String),
-    /// The log rejected this group but still accepts others. Contains the log's message.
+    /// The log rejected this group but still accepts other records. Contains the log's message.
     Rejected(String),
     /// The log actor failed, so it is unknown whether the batch was written.
     Lost,
@@ -62,7 +62,7 @@ pub(crate) async fn read_json<T: serde::de::DeserializeOwned + Send + 'static>(
 pub(crate) enum StoreError {
     /// The log rejects all later records. Contains the log's message.
     Final(String),
-    /// This value can't be stored, but the log still accepts others. Contains the reason.
+    /// The log can't store this value but still accepts other values. Contains the reason.
     Rejected(String),
 }
 
@@ -85,8 +85,8 @@ impl From<StoreError> for CallError {
 }
 
 /// Stores a value as JSON outside the log unless the log has already failed. If the disk is full, the log is
-/// considered failed, in the same way as after an append. The value hasn't had any effect yet, so the
-/// operation can continue after a restart.
+/// considered failed, in the same way as after an append. No event refers to the value yet, so the operation
+/// can continue after a restart.
 pub(crate) async fn store_json<T: serde::Serialize>(
     log: &Log,
     failure: &LogFailure,

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! For a custom machine, only [`MachineEffects`] has to be implemented, which executes the machine's
-//! commands. As with operations, the machine's events become durable together with all other events, its
-//! timers use the engine's clock, and a failed actor is replaced by one that continues from the log. Each
-//! machine has its own supervisor, which is generic over the machine's types. The engine's supervisor doesn't
-//! depend on these types.
+//! commands. Custom machines work like operations. Their events become durable together with all other
+//! events, their timers use the engine's clock, and a failed actor is replaced by an actor that continues
+//! from the log. Each machine has its own supervisor, which is generic over the machine's types. The engine's
+//! supervisor doesn't depend on these types.
 
 mod actor;
 mod engine;

@@ -13,12 +13,12 @@ use crate::log::{Log, read_json};
 /// Manifests that are passed from a submission to planning, so that they don't have to be read again.
 pub(crate) struct SubmittedManifests {
     pub targets: Targets,
-    /// One of a limited number of permits, which ensure that only some of the waiting operations keep their
-    /// manifests in memory.
+    /// Permit to keep the manifests in memory. The number of permits is limited, because many operations may
+    /// be waiting.
     pub permit: OwnedSemaphorePermit,
 }
 
-/// Manifests of an operation, either just planned or read on first use. They stay in memory for as long as
+/// Manifests of an operation, either just planned or read on first use. The manifests stay in memory while
 /// the operation is running, so they are stored in packed form.
 pub(crate) struct Bundle {
     log: Log,

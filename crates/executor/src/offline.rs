@@ -34,13 +34,13 @@ pub fn open_log(directory: &Path, key: Option<LogKey>) -> Result<Log, LogError> 
     Ok(log)
 }
 
-/// Records a user's request for an operation that isn't running, without executing the request. Returns the operation's
-/// status once the request is durable.
+/// Records a user's request for an operation that isn't running, without executing the request. Returns the
+/// operation's status once the request is durable.
 ///
 /// A request to end an operation that is already ending has no effect, so it isn't recorded.
 ///
 /// The caller must ensure that no engine is running the operation at the same time. Otherwise, the log
-/// rejects whichever writer comes second.
+/// rejects the second writer.
 pub async fn record_request(
     log: &Log,
     operation: OperationId,
@@ -66,7 +66,7 @@ pub async fn record_request(
     let unknown = EngineError::UnknownOperation { operation };
     let Some(summary) = summarize(driver.state()) else { return Err(unknown) };
     if let Some(batch) = driver.take_batch(now, true) {
-        // A request doesn't contain manifests.
+        // A request doesn't refer to manifests, so there are no blobs to keep.
         let append = AppendOf::new(operation, batch.first_sequence, batch.events, summary.into());
         let append = AppendOf { snapshot: batch.snapshot, ..append };
         let log = Arc::clone(log);
@@ -75,8 +75,9 @@ pub async fn record_request(
     view(driver.state()).ok_or(unknown)
 }
 
-/// Returns the open operations whose summary differs from their records. A repair after damage may have
-/// recovered only an older summary. A paused or finished operation would then look as if it were running.
+/// Returns corrections for open operations whose summary differs from their records. A repair after damage
+/// may have recovered only an older summary. For example, a paused or finished operation would then appear to
+/// be running.
 pub fn find_wrong_summaries(log: &Log) -> Result<Vec<SummaryCorrection>, LogError> {
     Ok(list_summaries(log, Lookup::open())?
         .into_iter()
@@ -93,8 +94,8 @@ pub struct SummaryCorrection {
     pub append: AppendOf<OperationEvent>,
 }
 
-/// Returns the correction for a wrong summary. Skips operations that can't be read. Callers get the error
-/// when they use such an operation.
+/// Returns the correction for a wrong summary. Skips operations that can't be read. Such an operation returns
+/// the error when it is used.
 fn correct_summary(log: &Log, stored: &Summary) -> Option<SummaryCorrection> {
     let loaded = log.load_as(stored.operation).ok()?;
     let driver = Driver::recover(loaded.snapshot, loaded.events).ok()?;

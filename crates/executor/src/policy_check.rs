@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer};
+use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer, PendingCall};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::{Digest, GroupKind, ObjectKey, ProjectPolicy};
 use tokio::sync::OnceCell;
@@ -77,7 +77,7 @@ impl ScopeCache {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
-    /// Returns true if a kind is namespaced. `None` if the cluster doesn't serve the kind.
+    /// Returns true if a kind is namespaced, or `None` if the cluster doesn't serve the kind.
     async fn is_namespaced(
         &self,
         cluster: &dyn Cluster,
@@ -96,7 +96,7 @@ impl ScopeCache {
     }
 }
 
-/// Inputs for the policy checks between an operation and its cluster.
+/// Inputs for checking the writes of an operation against its project policy.
 pub(crate) struct PolicyGuard {
     pub log: Log,
     /// Digest of the manifests, with which the project policy is stored.
@@ -134,7 +134,7 @@ struct RestrictedCluster {
 impl RestrictedCluster {
     async fn check(&self, object: &ObjectKey) -> Result<(), ClusterError> {
         let permit = |namespaced| self.policy_check.check_write(&self.policy, object, namespaced);
-        // Discovery isn't needed if both scopes are permitted.
+        // Check without discovery first. If both scopes are permitted, the scope of the kind doesn't matter.
         let Err(refusal) = permit(None) else { return Ok(()) };
         let kind = object.group_kind();
         match self.scopes.is_namespaced(self.cluster.as_ref(), &kind).await? {
@@ -156,11 +156,7 @@ impl Layer for RestrictedCluster {
         self.cluster.as_ref()
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         let Some(object) = call.object.filter(|_| call.effect != Effect::Read) else { return answer.await };
         self.check(&object).await?;
         let answer = answer.await;

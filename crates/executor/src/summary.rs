@@ -84,7 +84,7 @@ pub(crate) fn summarize(state: &State) -> Option<Summary> {
     let operation = state.operation();
     let outcome = operation.and_then(|operation| operation.outcome.as_ref());
     let waves = operation.map_or((0, 0), |operation| {
-        // SyncFail waves count only if they run, as in `explain`.
+        // As in `explain`, count SyncFail waves only if they run.
         let counted = operation
             .plan
             .waves

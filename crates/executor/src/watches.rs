@@ -1,10 +1,10 @@
 //! Shared watches: one watch for each kind and namespace in use, for all operations on a destination. For
 //! kinds without health rules, only the metadata is watched.
 //!
-//! A watch lists the objects and follows their changes. It lists them again when the server no longer has the
-//! watch's resource version. Observations may be outdated, repeated or incomplete. The operation's state
-//! machine therefore compares them with its own writes, and every awaited object is read again every
-//! [`kind_watch::READ_INTERVAL`].
+//! A watch lists the objects and follows their changes. If the server no longer has the watch's resource
+//! version, the watch lists the objects again. Observations may be outdated, repeated or incomplete. The
+//! operation's state machine therefore compares them with its own writes, and every awaited object is read
+//! again every [`kind_watch::READ_INTERVAL`].
 //!
 //! ```text
 //! subscribe ──▶ SubscriptionTable (subscriptions by object) ◀── kind_watch.rs: first read, list, changes, regular reads
@@ -60,8 +60,8 @@ pub(crate) struct Watches {
 
 struct ScopeWatch {
     table: Arc<SubscriptionTable>,
-    /// Tasks that run watches, first reads and judges. They are owned by this value, so that they end with
-    /// the last subscription.
+    /// Tasks that run watches, first reads and judges. Owned by this value, which is dropped with the last
+    /// subscription, so the tasks end as well.
     tasks: JoinSet<()>,
 }
 
@@ -90,7 +90,7 @@ impl Watches {
         });
     }
 
-    /// Adds a subscription. The first observation that it reports is the current state.
+    /// Adds a subscription. The subscription first reports the object's current state.
     pub fn subscribe(&mut self, subscription: Subscription) {
         let Subscription { operation, target, gvk, namespace, name, judge: judge_name, inbox } = subscription;
         self.unsubscribe(operation, &target);

@@ -1,4 +1,4 @@
-//! Renders Applications from a template and parameter sets.
+//! Rendering of Applications from a template and parameter sets.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::argo::{self, API_VERSION, Application, ApplicationSet, ApplicationSetTemplate};
@@ -13,22 +13,22 @@ use crate::unknown_tags::{UnknownTag, find_unknown_tags};
 use crate::validation::{self, Defect};
 use crate::{GeneratedApplication, patch, yaml};
 
-/// Sections that every Application has.
+/// Sections that an Application must have.
 const SECTIONS: [&str; 2] = ["metadata", "spec"];
 
-/// Finalizer that deletes an Application's objects along with the Application.
+/// Finalizer that deletes an Application's objects before the Application is removed.
 const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 
-/// A generated Application, before its name is compared with those of other Applications.
+/// A generated Application, before it is compared with other Applications to find duplicate names.
 pub(crate) struct ApplicationDraft {
     pub(crate) generated: GeneratedApplication,
-    /// Reason why the service or the API server would reject the Application.
+    /// Defect for which the service or the API server would reject the Application.
     pub(crate) defect: Option<Defect>,
-    /// Tags that remain in the Application.
+    /// Tags in the Application that were not replaced, because there is no such parameter.
     pub(crate) unknown_tags: Vec<UnknownTag>,
 }
 
-/// Renders the Applications of one ApplicationSet.
+/// Renderer for the Applications of one ApplicationSet.
 pub(crate) struct ApplicationRenderer<'s> {
     appset: &'s ApplicationSet,
     spec_checker: SpecChecker,
@@ -40,8 +40,8 @@ impl<'s> ApplicationRenderer<'s> {
         Self { appset: set, spec_checker: SpecChecker::default(), drafts: Vec::new() }
     }
 
-    /// Renders an Application for each parameter set of a generator. The generator's template takes
-    /// precedence over the ApplicationSet's template.
+    /// Renders an Application for each parameter set of a generator. If the generator has a template, its
+    /// fields take precedence over the ApplicationSet's template.
     pub(crate) fn render_applications(
         &mut self,
         run: &mut GenerateRun<'_>,
@@ -72,7 +72,7 @@ impl<'s> ApplicationRenderer<'s> {
         }
     }
 
-    /// Returns the template of the Application before rendering.
+    /// Returns the ApplicationSet's template, merged with the template of a generator.
     fn effective_template(&self, own: Option<&ApplicationSetTemplate>) -> Value {
         let bare = |template: &ApplicationSetTemplate| {
             let metadata = &template.metadata;
@@ -136,7 +136,8 @@ impl<'s> ApplicationRenderer<'s> {
             }
             other => other,
         });
-        // Go templates report missing parameters themselves, as goTemplateOptions demands.
+        // Go templates handle missing parameters according to `goTemplateOptions`, so no warning is
+        // necessary.
         let unknown_tags = match run.uses_go_templates() {
             true => Vec::new(),
             false => find_unknown_tags(&filled, parameters),
@@ -144,7 +145,7 @@ impl<'s> ApplicationRenderer<'s> {
         Ok((application, flaw, unknown_tags))
     }
 
-    /// Sets the fields that templates can't control.
+    /// Sets the fields that a template can't control, and the default finalizer.
     fn set_fixed_fields(&self, application: &mut Value, gives_finalizers: bool) {
         let Some(fields) = application.as_object_mut() else { return };
         fields.insert("apiVersion".to_owned(), json!(API_VERSION));
@@ -163,8 +164,7 @@ impl<'s> ApplicationRenderer<'s> {
     }
 }
 
-/// Replaces empty values (missing, null, or an empty string, list or map) with values from `from`. Merges
-/// maps recursively.
+/// Fills in empty values (null, or an empty string, list or map) from another value. Merges maps recursively.
 fn fill_empty(into: &mut Value, from: &Value) {
     let is_empty = match &*into {
         Value::Null => true,
@@ -182,8 +182,7 @@ fn fill_empty(into: &mut Value, from: &Value) {
     }
 }
 
-/// Returns true if a patch determines the finalizers, because it either contains finalizers or sets them to
-/// null.
+/// Returns true if a patch specifies the finalizers: either a list that isn't empty, or null.
 fn sets_finalizers(patch: &Value) -> bool {
     match patch.pointer("/metadata/finalizers") {
         Some(Value::Array(finalizers)) => !finalizers.is_empty(),
@@ -192,8 +191,8 @@ fn sets_finalizers(patch: &Value) -> bool {
     }
 }
 
-/// Applies a patch to an Application. The patch can't change the project, because the author of the patch may
-/// not be allowed to choose one.
+/// Applies a patch to an Application. A patch never changes the project, because its author might not be
+/// permitted to choose the project.
 fn apply_patch(application: &mut Value, patch: &Value) -> Result<(), Problem> {
     let wrong = |reason: &str| Problem::Patch { reason: reason.to_owned() };
     let patch = match patch {
@@ -201,13 +200,13 @@ fn apply_patch(application: &mut Value, patch: &Value) -> Result<(), Problem> {
         Value::Object(patch) => patch,
         other => {
             return Err(wrong(&format!(
-                "it must be an object, found {}",
+                "the patch must be an object, found {}",
                 crate::parameters::describe_kind(other)
             )));
         }
     };
-    // Neither section may be absent. A patch with an empty `spec:`, which conditions in a template can
-    // produce, changes nothing.
+    // An Application must have both sections, so ignore a null section. A patch may contain an empty `spec:`,
+    // for example because of a condition in the template.
     let is_said = |(name, value): &(&String, &Value)| !(value.is_null() && SECTIONS.contains(&name.as_str()));
     let patch: Map<String, Value> =
         patch.iter().filter(is_said).map(|(name, value)| (name.clone(), value.clone())).collect();

@@ -1,11 +1,11 @@
-//! Resources that remain for a run.
+//! The remaining resources of a run.
 
 use serde_json::Value;
 
 use crate::error::Problem;
 use crate::limits::{BYTES_MAX, STEPS_MAX};
 
-/// Resources that remain for a run.
+/// Bytes and steps that a run may still use.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes: usize,

@@ -1,4 +1,4 @@
-//! Errors that occur during generation, and their locations.
+//! Generation errors and their locations.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use crate::limits::{APPLICATIONS_MAX, BYTES_MAX, ERRORS_MAX, NESTING_MAX, STEPS_
 pub struct ErrorLocation {
     /// Generator, such as `generators[1].matrix.generators[0].list`. Empty for the whole ApplicationSet.
     pub generator: String,
-    /// Parameter set, such as `element 2`, or `element 2, folder apps/web` in a matrix.
+    /// Parameter set, such as `element 2`. In a matrix, both parameter sets: `element 2, folder apps/web`.
     pub element: Option<String>,
-    /// Template, such as `template.spec.source.path`.
+    /// Field that contains the template, such as `template.spec.source.path`.
     pub field: Option<String>,
 }
 
@@ -46,17 +46,17 @@ impl fmt::Display for ErrorLocation {
     }
 }
 
-/// An error that prevents Applications from being generated.
+/// An error that prevents a generator's Applications from being generated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct GenerateError {
     /// Location of the error.
     pub place: ErrorLocation,
-    /// Problem.
+    /// Description of the problem.
     pub problem: Problem,
 }
 
-/// All errors, up to a maximum number.
+/// The errors of a run, up to `ERRORS_MAX`.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub struct GenerateErrors(pub Vec<GenerateError>);
 
@@ -69,73 +69,73 @@ impl fmt::Display for GenerateErrors {
     }
 }
 
-/// Problem in an ApplicationSet.
+/// A problem in an ApplicationSet or its external data.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Problem {
     /// An unknown template option.
     #[error(transparent)]
     Option(#[from] tidegate_gotmpl::InvalidOption),
-    /// A string isn't a valid template.
+    /// A string that isn't a valid template.
     #[error("failed to parse template {template}: {reason}")]
     Parse {
-        /// The string.
+        /// Text of the invalid template.
         template: String,
-        /// Position and reason, in Go's wording.
+        /// Position and reason, with the same wording as in Go.
         reason: String,
     },
-    /// A template can't be rendered.
+    /// A template that can't be rendered.
     #[error("failed to execute go template {template}: {reason}")]
     Execute {
-        /// The template.
+        /// Text of the template.
         template: String,
-        /// Position and reason, in Go's wording.
+        /// Position and reason, with the same wording as in Go.
         reason: String,
     },
-    /// A tag in a `{{name}}` template is not terminated.
+    /// A tag in a `{{name}}` template that isn't closed.
     #[error("failed to parse template {template}: a tag begins with {{{{ but has no }}}}")]
     Unclosed {
-        /// The template.
+        /// Text of the template.
         template: String,
     },
-    /// A tag in a `{{name}}` template doesn't contain a name.
+    /// A tag in a `{{name}}` template that doesn't contain a name.
     #[error(
         "failed to parse template {template}: the tag {{{{{tag}}}}} is empty; add the name of a parameter, as in {{{{name}}}}, or remove the tag"
     )]
     EmptyTag {
-        /// The template.
+        /// Text of the template.
         template: String,
         /// Content of the tag, which is empty or consists of spaces.
         tag: String,
     },
-    /// Two keys of a map render to the same text.
-    #[error("two keys of this map render to {key:?}; use different keys")]
+    /// Two keys in a map that render to the same string.
+    #[error("two keys in this map render to {key:?}; use different keys")]
     EqualKeys {
-        /// The key.
+        /// The rendered key.
         key: String,
     },
-    /// The rendered template, with its patch applied, is not a valid Application.
+    /// A rendered Application that is invalid after its patch was applied.
     #[error("Application {name:?} is invalid: {reason}{}", patch_line_text(.line.as_ref()))]
     Application {
         /// Name of the Application. Empty if it doesn't have one.
         name: String,
         /// Line of the patch that sets the field.
         line: Option<PatchLine>,
-        /// Reason.
+        /// Reason why the Application is invalid.
         reason: String,
     },
     /// An invalid patch.
     #[error("invalid templatePatch: {reason}")]
     Patch {
-        /// Reason.
+        /// Reason why the patch is invalid.
         reason: String,
     },
-    /// An entry doesn't contain a generator.
+    /// An entry without a generator.
     #[error("this entry does not contain a known generator{}", only_fields_text(.fields))]
     NoGenerator {
         /// Fields of the entry.
         fields: Vec<String>,
     },
-    /// An entry of a matrix or merge contains several generators.
+    /// An entry of a matrix or merge that contains several generators.
     #[error(
         "this entry contains more than one generator: {names}; use a separate entry for each",
         names = .names.join(", ")
@@ -144,25 +144,25 @@ pub enum Problem {
         /// Names of the generators.
         names: Vec<String>,
     },
-    /// Generators are nested too deeply.
+    /// Generators that are nested too deeply.
     #[error("generators are nested deeper than {NESTING_MAX} levels")]
     Nesting,
-    /// A matrix doesn't have exactly two generators.
+    /// A matrix without exactly two generators.
     #[error("a matrix needs exactly two generators, found {count}; nest another matrix for more")]
     Matrix {
         /// Number of generators.
         count: usize,
     },
-    /// A merge has fewer than two generators.
+    /// A merge with fewer than two generators.
     #[error("a merge needs at least two generators, found {count}")]
     Merge {
         /// Number of generators.
         count: usize,
     },
-    /// A merge doesn't have keys.
+    /// A merge without keys.
     #[error("mergeKeys is empty; set at least one parameter that identifies each parameter set")]
     MergeKeys,
-    /// A generator in a merge returned duplicate parameter sets.
+    /// A generator in a merge that returned two parameter sets with the same keys.
     #[error(
         "the parameters from a generator were not unique by the given mergeKeys, Duplicate key was {key}"
     )]
@@ -170,56 +170,56 @@ pub enum Problem {
         /// Values of the merge keys, as JSON.
         key: String,
     },
-    /// Two parameter sets in a matrix have different values for the same parameter.
+    /// Two parameter sets in a matrix that have different values for the same parameter.
     #[error("found duplicate key {key} with different value, {key}: {first} ,{key}: {second}")]
     Contradiction {
-        /// The parameter.
+        /// Name of the parameter.
         key: String,
         /// Value in the first set.
         first: String,
         /// Value in the second set.
         second: String,
     },
-    /// An element isn't an object.
+    /// A value that must be an object but isn't.
     #[error("{what} must be an object, found {found}")]
     NotAnObject {
-        /// The part that must be an object.
+        /// The value that must be an object.
         what: &'static str,
-        /// Actual type.
+        /// Actual type of the value.
         found: String,
     },
-    /// A parameter must be a string but isn't.
+    /// A parameter that must be a string but isn't.
     #[error("error parsing value as string: {key} is {found}; quote it, or set goTemplate: true")]
     NotAText {
-        /// The parameter.
+        /// Name of the parameter.
         key: String,
-        /// Actual type.
+        /// Actual type of the value.
         found: String,
     },
-    /// A list of elements is not valid YAML.
+    /// An `elementsYaml` field that isn't a YAML list of objects.
     #[error("elementsYaml must be a YAML list of objects: {reason}")]
     ElementsYaml {
-        /// Reason.
+        /// Reason why the field is invalid.
         reason: String,
     },
     /// An invalid selector.
     #[error("invalid selector: {reason}")]
     Selector {
-        /// Reason.
+        /// Reason why the selector is invalid.
         reason: String,
     },
     /// An invalid path pattern.
     #[error("invalid pattern {pattern:?}: {reason}")]
     Pattern {
-        /// The pattern.
+        /// The invalid pattern.
         pattern: String,
-        /// Reason.
+        /// Reason why the pattern is invalid.
         reason: String,
     },
-    /// A pattern can't match any path in any repository.
+    /// A pattern that can't match any path in any repository.
     #[error("pattern {pattern:?} can never match: {reason}")]
     NoMatch {
-        /// The pattern.
+        /// The pattern, as written.
         pattern: String,
         /// The reason, and a suggested alternative.
         reason: String,
@@ -229,58 +229,58 @@ pub enum Problem {
     Filter {
         /// Field of the filter.
         field: &'static str,
-        /// The expression.
+        /// The invalid expression.
         pattern: String,
-        /// Reason.
+        /// Reason why the expression is invalid.
         reason: String,
     },
-    /// A list generator has unknown fields but no elements. This is an error, because a misspelled field must
-    /// not cause all of the generator's Applications to be deleted.
+    /// A list generator with unknown fields but without elements. It would otherwise be an empty list, so a
+    /// misspelled field would delete all Applications of the generator.
     #[error(
-        "neither elements nor elementsYaml is set, and {fields} is unknown; for an empty list, use elements: []"
+        "neither elements nor elementsYaml is set, but there are unknown fields: {fields}; for an empty list, use elements: []"
     )]
     NoElements {
         /// The unknown fields.
         fields: String,
     },
-    /// A Git generator doesn't have patterns.
+    /// A Git generator without patterns.
     #[error("neither directories nor files is set; set one of them to select folders or files")]
     NoPaths,
-    /// All patterns of a Git generator are exclusions.
+    /// A Git generator whose patterns are all exclusions.
     #[error(
-        "every entry of {field} has exclude: true, so none selects a path; add an entry without it, such as path: \"*\""
+        "every entry of {field} has exclude: true, so no path is selected; add an entry without exclude, such as path: \"*\""
     )]
     OnlyExclusions {
-        /// Name of the list.
+        /// Field that contains the patterns.
         field: &'static str,
     },
-    /// Every path that is included by a Git generator's patterns is also excluded.
+    /// A Git generator that excludes every pattern that it includes.
     #[error(
-        "each path in {field} also has an entry with exclude: true, so none is selected; remove one of the two entries"
+        "each path in {field} also has an entry with exclude: true, so no path is selected; remove one of the two entries"
     )]
     AllExcluded {
-        /// Name of the list.
+        /// Field that contains the patterns.
         field: &'static str,
     },
-    /// A file can't be parsed.
+    /// A file that can't be parsed.
     #[error("unable to process file '{path}' from repository '{repository}': unable to parse file: {reason}")]
     File {
         /// Path of the file.
         path: String,
         /// Repository of the file, without credentials.
         repository: String,
-        /// Reason.
+        /// Error message from the parser.
         reason: String,
     },
-    /// A generator specifies either no way or two ways to select resources.
+    /// A ClusterDecisionResource generator that sets both the name and the selector, or neither.
     #[error(
         "there is a problem with the definition of the ClusterDecisionResource generator: set either name or labelSelector"
     )]
     Decision,
-    /// No resources match.
+    /// A ClusterDecisionResource generator that doesn't match any resource.
     #[error("no clusterDecisionResources found")]
     NoDecisions,
-    /// A resource's status doesn't match the ConfigMap.
+    /// A resource whose status doesn't have the list that the ConfigMap names.
     #[error("the status of {resource} has no list {key:?}; check statusListKey")]
     DecisionList {
         /// Name of the resource.
@@ -288,31 +288,31 @@ pub enum Problem {
         /// Name of the list.
         key: String,
     },
-    /// A plugin returned an invalid response.
+    /// An invalid response from a plugin.
     #[error("error listing params: error get api 'set': {reason}")]
     Plugin {
-        /// Reason.
+        /// Reason why the response is invalid.
         reason: String,
     },
-    /// The generator can't be queried, or didn't respond.
+    /// A failed query for external data.
     #[error("{reason}")]
     QueryFailed {
-        /// Reason.
+        /// Reason why the query failed.
         reason: String,
     },
-    /// A generator or selector is invalid after its templates have been rendered.
+    /// A generator or selector that became invalid when its templates were rendered.
     #[error("invalid after rendering: {reason}")]
     InvalidAfterRendering {
-        /// Reason.
+        /// Reason why the generator or selector is invalid.
         reason: String,
     },
-    /// There are too many parameter sets or Applications.
+    /// Too many parameter sets or Applications.
     #[error("exceeds the limit of {APPLICATIONS_MAX} parameter sets; split the ApplicationSet")]
     TooMany,
-    /// Parameter sets or Applications are too large in total.
+    /// Parameter sets and rendered templates that are too large in total.
     #[error("parameters and templates exceed the limit of {} MiB for one ApplicationSet; split the ApplicationSet", BYTES_MAX >> 20)]
     TooManyBytes,
-    /// Generation takes too many steps.
+    /// A run that needs too many steps.
     #[error(
         "templates, patterns, selectors and jq expressions exceed the limit of {STEPS_MAX} steps for one ApplicationSet; split the \
          ApplicationSet"
@@ -321,7 +321,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Returns true if the error is caused by a limit of the run, which is shared by all generators.
+    /// Returns true if the run exceeded a limit that all generators share.
     pub(crate) fn is_limit(&self) -> bool {
         matches!(self, Self::TooMany | Self::TooManyBytes | Self::TooManySteps)
     }
@@ -330,8 +330,8 @@ impl Problem {
 /// A line of a `templatePatch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchLine {
-    /// Line number, starting at 1. If the patch as written contains the same line, the number refers to the
-    /// patch as written. Otherwise, it refers to the rendered patch.
+    /// Line number, starting at 1. The number refers to the patch as written if exactly one line there has
+    /// the same text. Otherwise, the number refers to the rendered patch.
     pub number: usize,
     /// True if the number refers to the rendered patch.
     pub is_rendered: bool,
@@ -351,37 +351,37 @@ fn patch_line_text(line: Option<&PatchLine>) -> String {
 }
 
 fn only_fields_text(fields: &[String]) -> String {
-    if fields.is_empty() { String::new() } else { format!(", only {}", fields.join(", ")) }
+    if fields.is_empty() { String::new() } else { format!(" (unknown fields: {})", fields.join(", ")) }
 }
 
-/// Reason why a single Application is rejected.
+/// Reason why an Application is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplicationRejection {
-    /// Several Applications have this name. All of them are rejected, because it is unclear which one is
-    /// wanted.
+    /// Several Applications have this name. All of them are rejected, because it is unclear which of them is
+    /// correct.
     #[error("contains applications with duplicate name: {name}: one from {first}, and one from {second}")]
     Duplicate {
-        /// The name.
+        /// The duplicate name.
         name: String,
         /// Location of the first Application.
         first: ErrorLocation,
         /// Location of this Application.
         second: ErrorLocation,
     },
-    /// Kubernetes does not accept the name.
+    /// The name is invalid in Kubernetes.
     #[error("generates an invalid Application name {name:?}: {reason} (from {from})")]
     Name {
-        /// The name.
+        /// The invalid name.
         name: String,
-        /// Reason.
+        /// Reason why the name is invalid.
         reason: String,
-        /// Location.
+        /// Location of the Application.
         from: ErrorLocation,
     },
     /// The service or the API server would reject the Application.
     #[error("generates Application {name}, which is invalid: {reason}{} (from {from})", patch_line_text(.line.as_ref()))]
     Invalid {
-        /// The name.
+        /// Name of the Application.
         name: String,
         /// The field, its problem, and how to fix it.
         reason: String,

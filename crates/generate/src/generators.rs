@@ -1,4 +1,4 @@
-//! Generators, with one file per generator. Each returns its parameter sets in a deterministic order.
+//! Generators. Each file contains one generator, which returns its parameter sets in a deterministic order.
 
 pub(crate) mod clusters;
 pub(crate) mod decision;
@@ -18,7 +18,7 @@ use crate::error::Problem;
 const SHORT_COMMIT_LENGTH: usize = 8;
 const SEVEN_CHARACTER_COMMIT_LENGTH: usize = 7;
 
-/// Compiles a filter's regular expression, which may match any part of a string.
+/// Compiles the regular expression of a filter. It may match any part of a string.
 fn compile_filter(field: &'static str, pattern: Option<&String>) -> Result<Option<Regex>, Problem> {
     let parsed = pattern.map(|pattern| {
         Regex::new(pattern).map_err(|error| Problem::Filter {

@@ -8,27 +8,27 @@ use tidegate_model::argo::{
     ClusterDecisionResourceGenerator, PluginGenerator, PullRequestGenerator, ScmGenerator,
 };
 
-/// Reply to a query for external data: the data, `None` if it isn't available yet, or an error.
+/// Reply to a query for external data: the data, an error, or `None` if the data isn't available yet.
 pub type Reply<T> = Result<Option<T>, QueryError>;
 
-/// An error that occurred while external data was being queried.
+/// An error during a query for external data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct QueryError {
     /// Reason, and how to fix it.
     pub reason: String,
-    /// True if the thing that was queried, such as a repository, doesn't exist. Some generators tolerate
-    /// this.
+    /// True if the queried resource, such as a repository, doesn't exist. Some generators tolerate a missing
+    /// resource.
     pub is_missing: bool,
 }
 
 impl QueryError {
-    /// Creates an error for a query that failed.
+    /// Creates an error for a failed query.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), is_missing: false }
     }
 
-    /// Creates an error for a query about something that doesn't exist.
+    /// Creates an error for a query about a resource that doesn't exist.
     pub fn missing(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), is_missing: true }
     }
@@ -37,8 +37,9 @@ impl QueryError {
 /// Source of external data for generators.
 ///
 /// Implementations don't fetch data synchronously: `Ok(None)` means that the data isn't available yet. The
-/// implementation records the query, fetches the data on its own, and starts another run. A query may depend
-/// on the result of another query. The default methods return an error that contains the generator's name.
+/// implementation then records the query, fetches the data in the background, and starts another run. A query
+/// may depend on the result of another query. The default methods return an error that contains the
+/// generator's name.
 pub trait GeneratorInputs {
     /// Returns the declared clusters.
     fn clusters(&mut self) -> Reply<Arc<Vec<Cluster>>> {
@@ -59,13 +60,13 @@ pub trait GeneratorInputs {
     /// Returns the content of a file in a repository at a commit.
     fn git_file(&mut self, repository: &str, commit: &str, path: &str) -> Reply<Arc<str>> {
         Err(QueryError::new(format!(
-            "the git generator needs {path} of repository {} at {commit}, which this process cannot read; use `tidegate serve`",
+            "the git generator needs {path} from repository {} at {commit}, which this process cannot read; use `tidegate serve`",
             without_credentials(repository)
         )))
     }
 
-    /// Returns the resources for a ClusterDecisionResource generator, and the settings in its ConfigMap. The
-    /// generator's templates have already been rendered.
+    /// Returns the resources for a ClusterDecisionResource generator, and the settings from its ConfigMap.
+    /// The templates in `generator` have already been rendered.
     fn decisions(&mut self, generator: &ClusterDecisionResourceGenerator) -> Reply<Arc<Decisions>> {
         let _ = generator;
         Err(QueryError::new(
@@ -74,7 +75,7 @@ pub trait GeneratorInputs {
         ))
     }
 
-    /// Returns a plugin's unprocessed response. The generator's templates have already been rendered.
+    /// Returns the unprocessed response of a plugin. The templates in `generator` have already been rendered.
     fn plugin(&mut self, generator: &PluginGenerator) -> Reply<Arc<Value>> {
         let name = &generator.config_map_ref.name;
         Err(QueryError::new(format!(
@@ -83,11 +84,11 @@ pub trait GeneratorInputs {
         )))
     }
 
-    /// Returns an organization's repositories with their branches, before they are filtered. The generator's
-    /// templates have already been rendered.
+    /// Returns the repositories of an organization with their branches, without filtering them. The templates
+    /// in `generator` have already been rendered.
     ///
-    /// `paths` contains the paths that the filters test for existence. [`Branch::paths`] contains those that
-    /// exist in each branch.
+    /// `paths` contains the paths whose existence the filters check. [`Branch::paths`] contains those of them
+    /// that exist in a branch.
     fn branches(&mut self, generator: &ScmGenerator, paths: &BTreeSet<String>) -> Reply<Arc<Vec<Branch>>> {
         let _ = (generator, paths);
         Err(QueryError::new(
@@ -95,8 +96,8 @@ pub trait GeneratorInputs {
         ))
     }
 
-    /// Returns a repository's pull requests, before they are filtered. The generator's templates have already
-    /// been rendered.
+    /// Returns the pull requests of a repository, without filtering them. The templates in `generator` have
+    /// already been rendered.
     fn pull_requests(&mut self, generator: &PullRequestGenerator) -> Reply<Arc<Vec<PullRequest>>> {
         let _ = generator;
         Err(QueryError::new(
@@ -105,20 +106,20 @@ pub trait GeneratorInputs {
     }
 }
 
-/// Inputs without any data, for generators that don't need external data.
+/// Inputs that don't provide any data, for ApplicationSets whose generators don't need external data.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoInputs;
 
 impl GeneratorInputs for NoInputs {}
 
-/// Declared cluster.
+/// A declared cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cluster {
-    /// Name.
+    /// Name of the cluster.
     pub name: String,
     /// URL of the API server.
     pub server: String,
-    /// Project to which the cluster is restricted. Empty if all projects may use it.
+    /// Only project that may use the cluster. Empty if all projects may use it.
     pub project: String,
     /// Labels on the cluster's declaration.
     pub labels: BTreeMap<String, String>,
@@ -135,10 +136,10 @@ pub struct GitTree {
     pub files: BTreeSet<String>,
 }
 
-/// Resources for a ClusterDecisionResource generator.
+/// Resources and settings for a ClusterDecisionResource generator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decisions {
-    /// Name of the list in the resources' status. It is `clusters` if the ConfigMap doesn't specify a name.
+    /// Name of the list in the status of the resources. By default, `clusters`.
     pub status_list_key: String,
     /// Field of the list entries that contains the name of a cluster.
     pub match_key: String,
@@ -146,7 +147,7 @@ pub struct Decisions {
     pub resources: BTreeMap<String, Value>,
 }
 
-/// Branch of a repository.
+/// A branch of a repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Branch {
     /// User or organization.
@@ -155,38 +156,38 @@ pub struct Branch {
     pub repository: String,
     /// ID of the repository.
     pub repository_id: String,
-    /// URL for the requested protocol.
+    /// URL of the repository for the requested protocol.
     pub url: String,
     /// Name of the branch.
     pub branch: String,
-    /// Newest commit of the branch.
+    /// Latest commit of the branch.
     pub sha: String,
     /// Labels of the repository.
     pub labels: Vec<String>,
-    /// Requested paths that exist in the branch.
+    /// Queried paths that exist in the branch.
     pub paths: BTreeSet<String>,
 }
 
 /// A pull request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PullRequest {
-    /// Number.
+    /// Number of the pull request.
     pub number: u64,
-    /// Title.
+    /// Title of the pull request.
     pub title: String,
     /// Source branch.
     pub branch: String,
     /// Target branch.
     pub target_branch: String,
-    /// Newest commit.
+    /// Latest commit of the source branch.
     pub head_sha: String,
-    /// Author.
+    /// User name of the author.
     pub author: String,
-    /// Labels.
+    /// Labels of the pull request.
     pub labels: Vec<String>,
 }
 
-/// Returns an address without its user and password.
+/// Returns a URL without its user name and password.
 pub(crate) fn without_credentials(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));

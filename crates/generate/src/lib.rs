@@ -1,5 +1,5 @@
-//! Generates the Applications of an ApplicationSet: computes parameter sets and renders the templates with
-//! them.
+//! Generation of Applications from an ApplicationSet. Generators return parameter sets, which are used to
+//! render the templates.
 //!
 //! ```text
 //! ApplicationSet ─ generators ─▶ parameter sets ─ selector ─▶ ─ template ─▶ ─ templatePatch ─▶ Applications
@@ -8,8 +8,9 @@
 //!                    GeneratorInputs: clusters, files, responses of services
 //! ```
 //!
-//! Generation is pure: external data comes from [`GeneratorInputs`], which may not have the data yet. The
-//! same ApplicationSet and the same data always produce the same Applications, in the same order.
+//! Generation is pure: all external data comes from [`GeneratorInputs`], which may report that data isn't
+//! available yet. The same ApplicationSet and the same data always result in the same Applications, in the
+//! same order.
 //!
 //! Modules: `run` executes the generators, each of which has a file in `generators`. `templates` renders
 //! strings (`simple_templates` renders those of the form `{{name}}`), `render_value` renders all strings in a
@@ -55,44 +56,45 @@ use crate::run::{GenerateRun, GenerateStop, GeneratorPosition};
 use crate::templates::{Templates, go_engine};
 use crate::validation::Defect;
 
-/// Service-wide options for ApplicationSets.
+/// Options for ApplicationSets, which apply to the whole service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// True if `*` in patterns for Git files doesn't match slashes but `**` does. This is Argo CD's "new Git
-    /// file globbing".
+    /// True if, in patterns for Git files, `*` doesn't match slashes and `**` does. Argo CD calls this
+    /// behavior "new Git file globbing".
     pub new_globbing: bool,
-    /// Current time for templates, in seconds since 1970. If it is missing, `now` returns an error.
+    /// Current time for templates, in seconds since 1970. If `None`, the `now` function returns an error.
     pub now: Option<i64>,
 }
 
 /// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GenerateOutcome {
-    /// Some external data is missing. Generate again once it is available.
+    /// Some external data isn't available yet. The caller must generate again when the data is available.
     Incomplete,
-    /// The result is complete.
+    /// All external data was available.
     Done(GenerateOutput),
 }
 
-/// Output generated for an ApplicationSet.
+/// Output for one ApplicationSet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GenerateOutput {
     /// Applications with unique names, in the order of the generators.
     pub applications: Vec<GeneratedApplication>,
     /// Rejected Applications. Existing Applications with these names must not be changed or deleted.
     pub rejected: Vec<ApplicationRejection>,
-    /// Generators that have no output because the thing that they query doesn't exist, and that tolerate
-    /// this. If there are any, an Application that is missing from the output may still be wanted.
+    /// Generators without output, because they tolerate that the resource that they query doesn't exist. If
+    /// there are any, an Application that is missing from the output must not be deleted.
     pub skipped: Vec<SkippedGenerator>,
-    /// Errors of generators that failed while others succeeded. If there are any, an Application that is
-    /// missing from the output may still be wanted.
+    /// Errors of failed generators, if other generators succeeded. If there are any, an Application that is
+    /// missing from the output must not be deleted.
     pub errors: Vec<GenerateError>,
-    /// Tags that remain in the Applications, including the rejected ones, because they name no parameter.
+    /// Tags in generated and rejected Applications that were not replaced, because there is no such
+    /// parameter.
     pub unknown_tags: Vec<UnknownTag>,
 }
 
 impl GenerateOutput {
-    /// Returns the output if it is complete.
+    /// Returns the output if no generator failed.
     ///
     /// # Errors
     ///
@@ -107,33 +109,34 @@ impl GenerateOutput {
 pub struct GeneratedApplication {
     /// The Application.
     pub application: Application,
-    /// Generator and element in the ApplicationSet that produced the Application.
+    /// Generator and parameter set that produced the Application.
     pub location: ErrorLocation,
 }
 
-/// A generator that has no output.
+/// A generator without output, because the resource that it queries doesn't exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedGenerator {
     /// Location of the generator.
     pub place: ErrorLocation,
-    /// Reason.
+    /// Reason why the generator has no output.
     pub reason: String,
 }
 
 /// Generates the Applications of an ApplicationSet.
 ///
-/// Each top-level generator succeeds or fails as a whole. An error may occur in the generator, in its nested
-/// generators, or in a template that is rendered with its parameter sets. In that case, this function adds
-/// the error to [`GenerateOutput::errors`] and omits all Applications of that generator. Other generators
-/// aren't affected.
+/// A top-level generator succeeds or fails as a whole. It fails if there is an error in the generator, in its
+/// nested generators, or in a template that is rendered with its parameter sets. This function then adds the
+/// error to [`GenerateOutput::errors`] and omits all Applications of that generator. Other generators aren't
+/// affected.
 ///
-/// If this function returns an error, the result is unknown for every Application, so the caller must not
-/// change or delete any of them.
+/// If this function returns an error, the output is unknown, so the caller must not change or delete any
+/// Application.
 ///
 /// # Errors
 ///
 /// Returns an error if no generator succeeds, if the run exceeds a limit, or if there are too many errors.
-/// The error lists the problems in generators, templates, patches and external data, each with its location.
+/// The error contains the problems with generators, templates, patches and external data, each with its
+/// location.
 pub fn generate(
     set: &ApplicationSet,
     world: &mut dyn GeneratorInputs,
@@ -195,7 +198,7 @@ pub fn generate(
     }))
 }
 
-/// Separates valid and rejected Applications.
+/// Separates valid Applications from rejected ones. Applications with the same name are rejected.
 fn partition_drafts(drafts: Vec<ApplicationDraft>) -> (Vec<GeneratedApplication>, Vec<ApplicationRejection>) {
     let mut by_name: BTreeMap<&str, Vec<&ApplicationDraft>> = BTreeMap::new();
     for draft in &drafts {

@@ -1,28 +1,28 @@
-//! Names that are derived from other strings.
+//! Conversion of strings to names, and Kubernetes' rules for names, keys and label values.
 
-/// Maximum length of the name of an Application in bytes.
+/// Maximum length of an Application's name in bytes.
 const NAME_BYTES_MAX: usize = 253;
 
 /// Default maximum length of a slug.
 pub(crate) const SLUG_BYTES: usize = 50;
 
-/// Converts a string to a name: in lower case, with `-` in place of invalid characters, and truncated to the
-/// maximum length.
+/// Converts a string to a name: changes it to lower case, replaces invalid characters with `-`, and truncates
+/// it to the maximum length.
 pub(crate) fn normalize(text: &str) -> String {
     let allowed = |c: char| if matches!(c, 'a'..='z' | '0'..='9' | '-' | '.') { c } else { '-' };
-    // All characters are single bytes now.
+    // After this replacement, every character is a single byte.
     let name: String = text.to_lowercase().chars().map(allowed).take(NAME_BYTES_MAX).collect();
     name.trim_matches(['-', '.']).to_owned()
 }
 
-/// Converts a string to words separated by `-`, truncated to the given number of bytes. With `smart`,
-/// truncates only between two words.
+/// Converts a string to words that are separated by `-`, and truncates it to `bytes_max`. With `smart`,
+/// truncates only between words.
 pub(crate) fn slugify(bytes_max: usize, smart: bool, text: &str) -> String {
     slug(bytes_max, smart, &normalize(text))
 }
 
-/// Same as [`slugify`], but without calling [`normalize`] first. Non-ASCII letters are transliterated or
-/// dropped.
+/// Like [`slugify`], but doesn't call [`normalize`] first. Replaces letters with accents by their base
+/// letters, and drops letters of other scripts.
 pub(crate) fn slug(bytes_max: usize, smart: bool, text: &str) -> String {
     let mut slug = String::with_capacity(text.len());
     for c in text.chars().flat_map(char::to_lowercase) {
@@ -43,7 +43,7 @@ pub(crate) fn slug(bytes_max: usize, smart: bool, text: &str) -> String {
         return slug.to_owned();
     }
     let cut = slug.get(..bytes_max).unwrap_or(slug);
-    // Keep a word that ends exactly at the limit.
+    // If a word ends exactly at the limit, keep the word.
     let ends_there = slug.get(bytes_max..).is_some_and(|rest| rest.starts_with('-'));
     let cut = match cut.rfind('-') {
         Some(end) if smart && !ends_there => cut.get(..end).unwrap_or(cut),
@@ -52,7 +52,8 @@ pub(crate) fn slug(bytes_max: usize, smart: bool, text: &str) -> String {
     cut.trim_matches('-').to_owned()
 }
 
-/// Returns the base letters of Western European letters.
+/// Returns the base letters of a letter with accents, or `None` if the character isn't a Western European
+/// letter.
 fn transliterate(c: char) -> Option<&'static str> {
     Some(match c {
         'à' | 'á' | 'â' | 'ã' | 'ä' | 'å' => "a",
@@ -70,7 +71,7 @@ fn transliterate(c: char) -> Option<&'static str> {
     })
 }
 
-/// Returns the reason why Kubernetes rejects a name. `None` if Kubernetes accepts the name.
+/// Returns the reason why Kubernetes rejects a name, or `None` if the name is valid.
 pub(crate) fn invalid_name_reason(name: &str) -> Option<&'static str> {
     let is_part = |part: &str| {
         let ends = [part.chars().next(), part.chars().last()];
@@ -78,9 +79,9 @@ pub(crate) fn invalid_name_reason(name: &str) -> Option<&'static str> {
         ends.into_iter().all(can_end) && part.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-'))
     };
     if name.is_empty() {
-        Some("it is empty")
+        Some("the name is empty")
     } else if name.len() > NAME_BYTES_MAX {
-        Some("it is longer than 253 bytes")
+        Some("the name is longer than 253 bytes")
     } else if !name.split('.').all(is_part) {
         Some("use only lower-case letters, digits, '-' and '.', with a letter or digit at both ends")
     } else {
@@ -88,8 +89,8 @@ pub(crate) fn invalid_name_reason(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the reason why Kubernetes rejects a string as a label key, annotation key or finalizer ("qualified
-/// name"). `None` if Kubernetes accepts the string.
+/// Returns the reason why Kubernetes rejects a string as a label key, annotation key or finalizer, or `None`
+/// if the string is valid. Kubernetes calls such a string a "qualified name".
 pub(crate) fn invalid_key_reason(key: &str) -> Option<&'static str> {
     let name = match key.split_once('/') {
         Some((prefix, _)) if invalid_name_reason(prefix).is_some() => {
@@ -105,8 +106,7 @@ pub(crate) fn invalid_key_reason(key: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the reason why Kubernetes rejects a string as a label value. `None` if Kubernetes accepts the
-/// string.
+/// Returns the reason why Kubernetes rejects a string as a label value, or `None` if the string is valid.
 pub(crate) fn invalid_label_value_reason(value: &str) -> Option<&'static str> {
     (!is_label_value(value))
         .then_some("use at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends")
@@ -144,7 +144,11 @@ mod tests {
             assert_eq!(normalize(text), name, "{text}");
         }
         assert_eq!(normalize(&"a".repeat(300)).len(), 253);
-        assert_eq!(normalize(&format!("{}-b", "a".repeat(252))).len(), 252, "no dash is left at the end");
+        assert_eq!(
+            normalize(&format!("{}-b", "a".repeat(252))).len(),
+            252,
+            "the name does not end with a dash"
+        );
     }
 
     #[test]
@@ -166,7 +170,8 @@ mod tests {
         assert_eq!(slug(50, true, "Größe & Maß_1"), "grosse-and-mass-1");
     }
 
-    /// The rows come from `TestIsQualifiedName` and `TestIsValidLabelValue` in Kubernetes' apimachinery.
+    /// The rows come from `TestIsQualifiedName` and `TestIsValidLabelValue` in Kubernetes' apimachinery
+    /// package.
     #[test]
     fn keys_and_values_that_kubernetes_rejects_are_found() {
         for key in [

@@ -1,4 +1,4 @@
-//! Parameter sets.
+//! Parameter sets of generators.
 
 use serde_json::{Map, Value};
 
@@ -6,25 +6,25 @@ use serde_json::{Map, Value};
 /// of strings.
 pub(crate) type Parameters = Map<String, Value>;
 
-/// A parameter set and its origin.
+/// A parameter set, and the generator element that it comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ParameterSet {
     pub(crate) parameters: Parameters,
-    /// Origin, such as `element 2`.
+    /// Description of the generator element, such as `element 2`.
     pub(crate) origin: String,
 }
 
-/// Creates parameters from texts.
+/// Creates parameters from strings.
 pub(crate) fn from_texts<N: Into<String>>(texts: impl IntoIterator<Item = (N, String)>) -> Parameters {
     texts.into_iter().map(|(name, value)| (name.into(), Value::String(value))).collect()
 }
 
-/// Converts a value to a string. Numbers are written without exponents.
+/// Converts a value to a string. Numbers are formatted without an exponent.
 pub(crate) fn to_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        // Drop a zero fraction, which JSON may contain: 2.0 is 2.
+        // A fraction of zero is dropped: 2.0 becomes 2.
         Value::Number(number) => match number.as_f64() {
             Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15 => {
                 format!("{float:.0}")
@@ -35,7 +35,7 @@ pub(crate) fn to_text(value: &Value) -> String {
     }
 }
 
-/// Describes a value in an error message.
+/// Describes a value for an error message.
 pub(crate) fn describe_kind(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -46,7 +46,8 @@ pub(crate) fn describe_kind(value: &Value) -> String {
     }
 }
 
-/// Flattens nested values to strings. `a.b` is the field `b` of `a`, and `a.0` is the first item of a list.
+/// Flattens nested values to strings. The field `b` of `a` becomes `a.b`, and the first item of a list `a`
+/// becomes `a.0`.
 pub(crate) fn flatten(parameters: &Parameters) -> Parameters {
     let mut flat = Map::new();
     for (key, value) in parameters {
@@ -70,7 +71,7 @@ fn add_flat(key: String, value: &Value, flat: &mut Parameters) {
     }
 }
 
-/// Adds missing parameters, including those in nested objects. Existing parameters are left unchanged.
+/// Adds missing parameters, including those in nested objects. Existing parameters remain unchanged.
 pub(crate) fn add_missing(into: &mut Parameters, from: &Parameters) {
     for (key, value) in from {
         match (into.get_mut(key), value) {
@@ -83,7 +84,7 @@ pub(crate) fn add_missing(into: &mut Parameters, from: &Parameters) {
     }
 }
 
-/// Adds parameters under a prefix, either as an object or as names with dots.
+/// Adds parameters with a prefix: as an object for Go templates, or otherwise as names with dots.
 pub(crate) fn add_prefixed(parameters: &mut Parameters, of_go: bool, prefix: &str, fields: Parameters) {
     if of_go {
         parameters.insert(prefix.to_owned(), Value::Object(fields));

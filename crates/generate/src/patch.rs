@@ -1,4 +1,4 @@
-//! Strategic merge patches for Applications.
+//! Strategic merge patches for Applications, and the line of a patch that sets a field.
 
 use serde_json::{Map, Value};
 use tidegate_yaml::{Content, Limits};
@@ -9,11 +9,11 @@ const DIRECTIVE: &str = "$patch";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 const RETAIN: &str = "$retainKeys";
-/// Maximum number of characters of a line that are shown in a message.
+/// Maximum number of characters of a line that an error message shows.
 const SHOWN_MAX: usize = 200;
 
-/// Applies a patch to an object: merges objects, deletes on null, and replaces lists, except for finalizers
-/// and owner references.
+/// Applies a patch to an object. Objects are merged, nulls delete fields, and lists are replaced, except that
+/// lists of finalizers and owner references are merged.
 pub(crate) fn apply_patch(object: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), String> {
     merge_objects(object, patch, "")
 }
@@ -30,10 +30,10 @@ fn merge_objects(
             object.clear();
             return Ok(());
         }
-        Some(_) => return Err(format!("{DIRECTIVE} of {path:?} must be merge, replace or delete")),
+        Some(_) => return Err(format!("{DIRECTIVE} in {path:?} must be merge, replace or delete")),
     }
     if let Some(kept) = patch.get(RETAIN) {
-        let kept = kept.as_array().ok_or_else(|| format!("{RETAIN} of {path:?} must be a list of fields"))?;
+        let kept = kept.as_array().ok_or_else(|| format!("{RETAIN} in {path:?} must be a list of fields"))?;
         object.retain(|name, _| kept.iter().any(|one| one.as_str() == Some(name)));
     }
     for (name, value) in patch {
@@ -73,10 +73,10 @@ fn merge_objects(
     Ok(())
 }
 
-/// Merges lists whose entries are identified by a field.
+/// Merges two lists of objects. Objects with the same value in the field `key` are merged.
 fn merge_lists_by_key(there: &mut Vec<Value>, more: &[Value], key: &str, path: &str) -> Result<(), String> {
     for entry in more {
-        let fields = entry.as_object().ok_or_else(|| format!("entries of {path:?} must be objects"))?;
+        let fields = entry.as_object().ok_or_else(|| format!("entries in {path:?} must be objects"))?;
         let same = there.iter_mut().find(|one| one.get(key) == entry.get(key)).and_then(Value::as_object_mut);
         match same {
             Some(same) => merge_objects(same, fields, path)?,
@@ -86,20 +86,21 @@ fn merge_lists_by_key(there: &mut Vec<Value>, more: &[Value], key: &str, path: &
     Ok(())
 }
 
-/// Returns the line of the patch that sets a field. `None` if the patch doesn't set the field. The field is
-/// specified by the keys along its path.
+/// Returns the line of the patch that sets a field, or `None` if the patch doesn't set it. `path` contains
+/// the keys that lead to the field, with list indexes as in `sources[0]`.
 pub(crate) fn find_patch_line(written: &str, rendered: &str, path: &[&str]) -> Option<PatchLine> {
     let document = tidegate_yaml::parse_document(rendered, &Limits::default()).ok()?;
     let mut node = &document.node;
     let mut key = *path.first()?;
     for segment in path {
         let Content::Map(fields) = &node.content else { break };
-        // The name of a list is followed by an entry's index.
+        // In `path`, the index of a list entry is part of the list's segment.
         let name = segment.split('[').next().unwrap_or(segment);
         let index = segment.strip_prefix(name).map(|index| index.trim_matches(['[', ']']).parse::<usize>());
         match node.get(segment).or_else(|| node.get(name)) {
             Some(field) => (node, key) = (field, name),
-            // A patch replaces lists as a whole, so a list entry also determines the fields that it omits.
+            // A patch replaces a list as a whole, so an entry also determines the fields that it doesn't
+            // contain.
             None if key.is_empty() => break,
             None => {
                 let directive = fields.iter().find(|(name, _)| name == DIRECTIVE || name == RETAIN)?;
@@ -110,13 +111,13 @@ pub(crate) fn find_patch_line(written: &str, rendered: &str, path: &[&str]) -> O
         if let (Content::List(entries), Some(Ok(index))) = (&node.content, index)
             && let Some(entry) = entries.get(index)
         {
-            // The first line of an entry doesn't contain the name of the list.
+            // The first line of an entry doesn't contain the list's name, so search for any line.
             (node, key) = (entry, "");
         }
     }
     let lines: Vec<&str> = rendered.lines().collect();
     let end = usize::try_from(node.line).ok()?.min(lines.len());
-    // The value may begin below its key.
+    // The value may start on a line below its key, so search upward for the key.
     let at = lines.get(..end)?.iter().rposition(|line| line.contains(key)).or(end.checked_sub(1))?;
     let text = lines.get(at)?;
     let mut same = (1..).zip(written.lines()).filter(|(_, line)| line == text);

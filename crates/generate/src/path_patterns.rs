@@ -7,19 +7,20 @@ use crate::error::Problem;
 /// Pattern syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatternSyntax {
-    /// For folders: `*` and `?` do not match slashes.
+    /// For folders: `*` and `?` don't match slashes.
     Shell,
-    /// For files, as in `git ls-files`: `*` and `?` also match slashes, and a folder matches all files in it.
+    /// For files, as in `git ls-files`: `*` and `?` also match slashes, and a folder matches all files that
+    /// it contains.
     Git,
     /// For files: like `Shell`, but `**` matches any number of folders, and `{a,b}` matches alternatives.
     DoubleStar,
 }
 
-/// Path pattern.
+/// A path pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct PathPattern {
     regex: Regex,
-    /// Folder in which all files match.
+    /// Folder that the pattern names, if the syntax is `Git`. All files in the folder match.
     folder: Option<String>,
 }
 
@@ -28,7 +29,7 @@ impl PathPattern {
         let wrong = |reason: String| Problem::Pattern { pattern: pattern.to_owned(), reason };
         let path = strip_leading_dots(pattern);
         if path.is_empty() {
-            return Err(wrong("it is empty; use * for everything".to_owned()));
+            return Err(wrong("the pattern is empty; use * for everything".to_owned()));
         }
         if path.starts_with('/') || path.split('/').any(|part| part == "..") {
             return Err(wrong(
@@ -54,7 +55,7 @@ impl PathPattern {
     }
 }
 
-/// Removes leading `./` from a pattern.
+/// Removes `./` from the start of a pattern, even if repeated.
 pub(crate) fn strip_leading_dots(pattern: &str) -> &str {
     let mut path = pattern;
     while let Some(rest) = path.strip_prefix("./") {
@@ -63,13 +64,15 @@ pub(crate) fn strip_leading_dots(pattern: &str) -> &str {
     path
 }
 
-/// Explains why a pattern is probably a mistake, because it matches only names with blanks or braces, and
-/// suggests an alternative. Returns `None` for any other pattern.
+/// Returns the reason why a pattern is probably a mistake, and a suggestion. A pattern is probably a mistake
+/// if it matches only names with spaces at the ends or with braces. Returns `None` for any other pattern.
 pub(crate) fn misleading_pattern_reason(pattern: &str, dialect: PatternSyntax) -> Option<String> {
     let trimmed = pattern.trim();
     if trimmed != pattern {
         let instead = if trimmed.is_empty() { "*" } else { trimmed };
-        return Some(format!("it begins or ends with a space; use {instead}, or [ ] for a space in a name"));
+        return Some(format!(
+            "the pattern begins or ends with a space; use {instead}, or [ ] for a space in a name"
+        ));
     }
     let unescaped = pattern.replace("\\{", "").replace("[{]", "");
     let has_braces = unescaped.split_once('{').is_some_and(|(_, rest)| rest.contains('}'));
@@ -79,16 +82,16 @@ pub(crate) fn misleading_pattern_reason(pattern: &str, dialect: PatternSyntax) -
     })
 }
 
-/// Explains why no path in any repository can match a pattern, and suggests an alternative. Returns `None`
-/// for any other pattern. Excluding hidden folders is accepted even though they are never selected, because
-/// such an exclusion merely makes the intent explicit.
+/// Returns the reason why no path in any repository can match a pattern, and a suggestion. Returns `None` for
+/// any other pattern. An exclusion of hidden folders is accepted: they are never selected, so it has no
+/// effect, but it documents the intent.
 pub(crate) fn impossible_pattern_reason(
     pattern: &str,
     dialect: PatternSyntax,
     is_exclusion: bool,
 ) -> Option<String> {
     let path = strip_leading_dots(pattern);
-    // Git accepts a folder with a trailing slash, and a pattern for the whole repository.
+    // Git accepts a trailing slash after a folder, and `.` as a pattern for the whole repository.
     let is_git = dialect == PatternSyntax::Git;
     let path = if is_git { path.trim_end_matches('/') } else { path };
     let parts = split_parts(path, dialect)?;
@@ -116,8 +119,9 @@ pub(crate) fn impossible_pattern_reason(
     ))
 }
 
-/// Splits a pattern at its literal slashes. Slashes in `[a/b]` or after `\` are not literal. Returns `None`
-/// if a slash is in `{a/b,c}`, whose alternatives have different numbers of segments.
+/// Splits a pattern at its literal slashes. Slashes within `[a/b]` and after `\` aren't literal. Returns
+/// `None` if there is a slash within braces, because alternatives such as `{a/b,c}` have different numbers of
+/// segments.
 fn split_parts(pattern: &str, dialect: PatternSyntax) -> Option<Vec<&str>> {
     let (mut parts, mut start) = (Vec::new(), 0);
     let (mut braces, mut is_in_class) = (0_usize, false);
@@ -144,8 +148,7 @@ fn split_parts(pattern: &str, dialect: PatternSyntax) -> Option<Vec<&str>> {
     Some(parts)
 }
 
-/// Translates a pattern to a regular expression, so that the time for matching is linear in the length of the
-/// path.
+/// Translates a pattern to a regular expression, because the `regex` crate matches in linear time.
 fn to_regex(pattern: &str, dialect: PatternSyntax) -> Result<String, &'static str> {
     let (one, any) = if dialect == PatternSyntax::Git { (".", ".*") } else { ("[^/]", "[^/]*") };
     let mut regex = "(?s)^".to_owned();
@@ -167,7 +170,7 @@ fn to_regex(pattern: &str, dialect: PatternSyntax) -> Result<String, &'static st
             '*' => regex.push_str(any),
             '?' => regex.push_str(one),
             '[' => push_class(&mut rest, &mut regex)?,
-            '\\' => push_char(&mut regex, rest.next().ok_or("it ends with a \\")?),
+            '\\' => push_char(&mut regex, rest.next().ok_or("the pattern ends with a \\")?),
             '{' if dialect == PatternSyntax::DoubleStar => {
                 braces += 1;
                 regex.push_str("(?:");

@@ -1,17 +1,17 @@
-//! Renders all strings in a value.
+//! Rendering of all strings within a value.
 
 use serde_json::{Map, Value};
 
 use crate::error::Problem;
 
-/// A problem, along with the path of the string that contains it.
+/// A problem with a string, and the path of the string.
 #[derive(Debug)]
 pub(crate) struct LocatedProblem {
     pub(crate) path: String,
     pub(crate) problem: Problem,
 }
 
-/// Renders all strings in a value, including map keys. Drops null entries of maps.
+/// Renders all strings within a value, including map keys. Drops map entries whose value is null.
 pub(crate) fn render_texts(
     value: &Value,
     path: &str,
@@ -21,7 +21,7 @@ pub(crate) fn render_texts(
     render_nested(value, &mut path, render).map_err(|problem| LocatedProblem { path, problem })
 }
 
-/// Renders a nested value. If there is an error, extends the path in the error.
+/// Renders a nested value. If there is an error, prepends the current segment to its path.
 fn render_nested(
     value: &Value,
     path: &mut String,

@@ -1,4 +1,4 @@
-//! A single run: its inputs, its budget, and the execution of its generators.
+//! A single run: its inputs, its remaining budget, and the execution of generators.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,10 +16,10 @@ use crate::selector::Selector;
 use crate::templates::Templates;
 use crate::{Options, SkippedGenerator};
 
-/// Reason why a run has no result.
+/// Reason why a generator has no result.
 #[derive(Debug)]
 pub(crate) enum GenerateStop {
-    /// External data is not available yet.
+    /// External data isn't available yet.
     NotAvailableYet,
     /// An error occurred.
     Failed(Box<GenerateError>),
@@ -41,12 +41,12 @@ pub(crate) struct GenerateRun<'r> {
     pub(crate) skipped: Vec<SkippedGenerator>,
 }
 
-/// Location of a generator, with its context.
+/// Location of a generator and its context.
 #[derive(Clone, Copy)]
 pub(crate) struct GeneratorPosition<'s> {
     /// Path such as `generators[0].list`.
     pub(crate) path: &'s str,
-    /// Parameters of the preceding generators in a matrix.
+    /// Parameters from outside the generator, for example from the first generator of a matrix.
     pub(crate) outer_parameters: Option<&'s Value>,
     /// Nesting depth.
     pub(crate) depth: usize,
@@ -57,7 +57,7 @@ impl GeneratorPosition<'_> {
         ErrorLocation::in_generator(self.path).error(problem).into()
     }
 
-    /// Converts a reply with external data.
+    /// Returns the data in a reply, or the reason why there is no data.
     pub(crate) fn resolve_reply<T>(&self, reply: Reply<T>) -> GenerateResult<T> {
         match reply {
             Ok(Some(answer)) => Ok(answer),
@@ -73,7 +73,7 @@ impl GenerateRun<'_> {
         self.templates.uses_go_templates()
     }
 
-    /// Returns those parameter sets of a generator that its selector accepts.
+    /// Runs a generator, and returns the parameter sets that match its selector.
     pub(crate) fn parameter_sets(
         &mut self,
         generator: Generator<'_>,
@@ -146,8 +146,8 @@ impl GenerateRun<'_> {
         )
     }
 
-    /// Renders the strings in a generator, or in a part of it, with the preceding parameters. Skips its
-    /// `values`, which are rendered later, and its template, which has no effect here.
+    /// Renders the strings in a generator, or in a part of it, with the outer parameters. Skips `values`,
+    /// which are rendered later, and the generator's template, which has no effect in a nested generator.
     pub(crate) fn render_part<T: Serialize + DeserializeOwned + Clone>(
         &mut self,
         part: &T,
@@ -177,12 +177,12 @@ impl GenerateRun<'_> {
         serde_json::from_value(value).map_err(unfillable)
     }
 
-    /// Consumes steps.
+    /// Takes steps from the budget.
     pub(crate) fn take_steps(&mut self, count: usize, spot: GeneratorPosition<'_>) -> GenerateResult<()> {
         self.budget.take_steps(count).map_err(|problem| spot.error(problem))
     }
 
-    /// Adds a parameter set, and charges it to the budget.
+    /// Adds a parameter set, and takes its size from the budget.
     pub(crate) fn add_parameter_set(
         &mut self,
         sets: &mut Vec<ParameterSet>,
@@ -204,8 +204,8 @@ impl GenerateRun<'_> {
         Ok(())
     }
 
-    /// Adds a generator's `values` to a parameter set. The values are rendered with this set and the
-    /// preceding sets, but not with each other.
+    /// Adds a generator's `values` to a parameter set. The values can use this parameter set and the outer
+    /// parameters, but not each other.
     pub(crate) fn add_values<'v>(
         &mut self,
         parameters: &mut Parameters,

@@ -1,5 +1,5 @@
-//! Selectors for labels and parameters. Unlike Kubernetes selectors, they accept any value, such as a URL, a
-//! long value or an empty value.
+//! Selectors for labels and parameters. Unlike Kubernetes selectors, they accept any value, for example a
+//! URL, a long string or an empty string.
 
 use std::collections::BTreeMap;
 
@@ -53,22 +53,22 @@ impl Selector {
         Ok(Self { requirements })
     }
 
-    /// Returns true if the selector accepts everything.
+    /// Returns true if the selector matches everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Returns the cost of matching, in steps.
+    /// Returns the number of steps that one match costs.
     pub(crate) fn match_cost(&self) -> usize {
         self.requirements.iter().map(|requirement| 1 + requirement.values.len()).sum()
     }
 
-    /// Returns true if labels match.
+    /// Returns true if the selector matches these labels.
     pub fn matches_labels(&self, labels: &BTreeMap<String, String>) -> bool {
         self.matches(|key| labels.get(key).map(String::as_str))
     }
 
-    /// Returns true if flat parameters match.
+    /// Returns true if the selector matches these flat parameters.
     pub(crate) fn matches_parameters(&self, parameters: &Parameters) -> bool {
         self.matches(|key| parameters.get(key).and_then(Value::as_str))
     }
@@ -112,7 +112,7 @@ impl Requirement {
     }
 }
 
-/// Checks that a key is a valid label key: `name`, or `prefix/name` with a DNS name as the prefix.
+/// Returns the key if it is a valid label key: `name`, or `prefix/name` with a DNS name as the prefix.
 fn check_key(key: &str) -> Result<String, Problem> {
     let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let can_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());

@@ -1,4 +1,4 @@
-//! Renders strings, which are either `{{name}}` templates or Go templates.
+//! Rendering of strings, which are either `{{name}}` templates or Go templates.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -12,13 +12,13 @@ use crate::error::Problem;
 use crate::limits::TEXT_LIMITS;
 use crate::{name_rules, simple_templates, yaml};
 
-/// Maximum number of cached templates. An ApplicationSet typically has a few dozen.
+/// Maximum number of cached templates. A typical ApplicationSet has a few dozen templates.
 const CACHED_TEMPLATES_MAX: usize = 1_000;
 
-/// Maximum number of characters of a template that are shown in errors.
+/// Maximum number of characters of a template that an error message shows.
 const SHOWN_MAX: usize = 500;
 
-/// Returns the engine for Go templates, if the ApplicationSet enables them.
+/// Returns the engine for Go templates, or `None` if the ApplicationSet doesn't use them.
 pub(crate) fn go_engine(spec: &ApplicationSetSpec, now: Option<i64>) -> Result<Option<Engine>, Problem> {
     if !spec.go_template {
         return Ok(None);
@@ -81,7 +81,7 @@ fn from_yaml(
     if fits(&value) { Ok(value) } else { Err(format!("the YAML is not {wanted}")) }
 }
 
-/// Templates of one ApplicationSet.
+/// Parsed templates of one ApplicationSet.
 pub(crate) struct Templates<'e> {
     engine: Option<&'e Engine>,
     cache: HashMap<String, Rc<Template<'e>>>,
@@ -97,7 +97,8 @@ impl<'e> Templates<'e> {
         self.engine.is_some()
     }
 
-    /// Renders a string with parameters.
+    /// Renders a string with the given parameters. Takes the steps and the size of the result from the
+    /// budget.
     pub(crate) fn render(
         &mut self,
         text: &str,

@@ -1,4 +1,4 @@
-//! Tests the parameter sets of generators, in both template modes.
+//! Tests for the parameter sets of generators, with both types of templates.
 
 mod git;
 mod list;
@@ -26,7 +26,7 @@ use crate::{
 #[derive(Default)]
 struct FixedInputs {
     clusters: Vec<Cluster>,
-    /// Files with their content, by repository and revision.
+    /// Files and their content, by repository and revision.
     files: BTreeMap<(&'static str, &'static str), BTreeMap<&'static str, &'static str>>,
     /// Files that haven't been fetched yet.
     unavailable: BTreeSet<&'static str>,
@@ -34,7 +34,7 @@ struct FixedInputs {
     plugin_response: Option<Value>,
     branches: Vec<Branch>,
     pull_requests: Option<Vec<PullRequest>>,
-    /// Requests that were made.
+    /// Requests that the generators made.
     requests: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ const NO_OPTIONS: &[&str] = &[];
 const DEFAULT_OPTIONS: &[&str] = &["missingkey=default"];
 const STRICT_OPTIONS: &[&str] = &["missingkey=error"];
 
-/// Returns the output of one entry of `spec.generators`. Uses Go templates if `options` isn't empty.
+/// Runs one entry of `spec.generators`, and returns its output. Uses Go templates if `options` isn't empty.
 fn output_of(world: &mut FixedInputs, options: &[&str], entry: &Value) -> Result<GeneratorOutput, String> {
     let entry: ApplicationSetGenerator = serde_json::from_value(entry.clone()).unwrap();
     let spec = ApplicationSetSpec {
@@ -128,20 +128,20 @@ fn output_of(world: &mut FixedInputs, options: &[&str], entry: &Value) -> Result
     Ok(GeneratorOutput { sets, origins, skipped: run.skipped })
 }
 
-/// Returns the parameter sets only.
+/// Runs one entry of `spec.generators`, and returns its parameter sets.
 #[track_caller]
 fn parameters_of(world: &mut FixedInputs, options: &[&str], entry: Value) -> Vec<Value> {
     output_of(world, options, &entry).unwrap_or_else(|error| panic!("{entry}: {error}")).sets
 }
 
-/// Returns the values of one parameter.
+/// Runs one entry of `spec.generators`, and returns the values of one parameter.
 #[track_caller]
 fn values(world: &mut FixedInputs, options: &[&str], entry: Value, name: &str) -> Vec<String> {
     let sets = parameters_of(world, options, entry);
     sets.iter().map(|set| set[name].as_str().unwrap_or_else(|| panic!("{set}")).to_owned()).collect()
 }
 
-/// Returns the error. Fails if there is no error.
+/// Runs one entry of `spec.generators`, and returns its error. Fails if there is no error.
 #[track_caller]
 fn error_of(world: &mut FixedInputs, options: &[&str], entry: Value) -> String {
     match output_of(world, options, &entry) {

@@ -1,5 +1,5 @@
 //! Warnings about tags of the form `{{name}}` that remain in generated Applications, because there is no
-//! parameter with that name. They aren't errors: as in Argo CD, such tags are kept.
+//! parameter with that name. Such tags aren't errors, because Argo CD keeps them, too.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,26 +9,26 @@ use serde_json::Value;
 use crate::parameters::flatten;
 use crate::{name_rules, simple_templates, validation};
 
-/// Maximum number of warnings per ApplicationSet. More of them rarely have another cause.
+/// Maximum number of warnings per ApplicationSet. Further tags rarely have a different cause.
 pub(crate) const WARNINGS_MAX: usize = 20;
 
 /// Maximum length of a tag in a warning, in characters.
 const TAG_MAX: usize = 100;
 
-/// Fields whose text may contain tags of other template languages: Helm values, inline patches, and
-/// annotations, which other controllers read.
+/// Fields whose text may contain tags of other template languages, such as Helm values, inline patches, and
+/// annotations for other controllers.
 const FREE_TEXT: [&str; 5] = ["annotations", "commonAnnotations", "patches", "values", "valuesObject"];
 
-/// Tag that remains in a field of generated Applications.
+/// A tag that remains in a field of generated Applications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownTag {
     /// Name of the first Application with this tag.
     pub application: String,
-    /// Number of further Applications with this tag in the same field.
+    /// Number of further Applications with this tag in this field.
     pub more: usize,
     /// The field, such as `spec.source.targetRevision`.
     pub field: String,
-    /// Name of the parameter, as written.
+    /// Parameter name in the tag, as written.
     pub tag: String,
     /// Reason why the tag remains, and how to fix it.
     pub hint: String,
@@ -48,8 +48,8 @@ impl fmt::Display for UnknownTag {
     }
 }
 
-/// Returns the tags that remain in an Application rendered with these parameters. The name is not checked,
-/// because an Application with a tag in its name is rejected.
+/// Returns the tags that remain in an Application. Skips the Application's name, because an Application with
+/// a tag in its name is rejected. `parameters` is the parameter set that was used to render the Application.
 pub(crate) fn find_unknown_tags(application: &Value, parameters: &Value) -> Vec<UnknownTag> {
     let mut found = Vec::new();
     for section in ["metadata", "spec"] {
@@ -68,7 +68,7 @@ pub(crate) fn find_unknown_tags(application: &Value, parameters: &Value) -> Vec<
     found.into_iter().filter_map(to_warning).take(WARNINGS_MAX).collect()
 }
 
-/// Combines the warnings of several Applications about the same field and tag.
+/// Combines warnings about the same tag in the same field of several Applications.
 pub(crate) fn combine(all: impl IntoIterator<Item = UnknownTag>) -> Vec<UnknownTag> {
     let mut combined: Vec<UnknownTag> = Vec::new();
     let mut places: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -84,7 +84,8 @@ pub(crate) fn combine(all: impl IntoIterator<Item = UnknownTag>) -> Vec<UnknownT
     combined
 }
 
-/// Adds the fields with tags, and the tags. Extends the path while it reads nested fields.
+/// Adds each tag in a value, along with the path of its field. `path` is extended while nested fields are
+/// searched.
 fn add_tags(value: &Value, path: &mut String, found: &mut Vec<(String, String)>) {
     if found.len() >= WARNINGS_MAX {
         return;
@@ -93,7 +94,7 @@ fn add_tags(value: &Value, path: &mut String, found: &mut Vec<(String, String)>)
     match value {
         Value::String(text) => {
             let tags: Vec<&str> = simple_templates::tag_names(text).collect();
-            // Other tags, such as {{ if .x }}, show that the text is a template in another language.
+            // A tag such as {{ if .x }} shows that the string is a template in another language.
             if tags.iter().all(|tag| is_parameter_name(tag)) {
                 for tag in tags {
                     let tag = (path.clone(), name_rules::truncate(tag, TAG_MAX).to_owned());
@@ -126,18 +127,18 @@ fn add_tags(value: &Value, path: &mut String, found: &mut Vec<(String, String)>)
     }
 }
 
-/// Returns true if a tag has the form of a parameter's name, such as `path.basename` or `path[0]`.
+/// Returns true if a tag looks like the name of a parameter, such as `path.basename` or `path[0]`.
 fn is_parameter_name(tag: &str) -> bool {
     let can_be = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '[' | ']');
     tag.chars().any(char::is_alphanumeric) && tag.chars().all(can_be)
 }
 
-/// Returns the reason why a tag remains, or `None` if it belongs to another template language.
+/// Returns the reason why a tag remains, or `None` if the tag is part of another template language.
 fn describe_cause(tag: &str, parameters: &Value) -> Option<String> {
     let known = flatten(parameters.as_object()?);
     if known.contains_key(tag) {
         return Some(
-            "which comes from the value of a parameter and is kept, because such values are not rendered again"
+            "which comes from the value of a parameter and is kept, because parameter values are not rendered"
                 .to_owned(),
         );
     }
@@ -175,7 +176,7 @@ mod tests {
             (
                 source("targetRevision", json!("{{rev}}")),
                 "Application {{nam}}: spec.source.targetRevision contains {{rev}}, but there is no such \
-                 parameter: its parameters are path, path.basename, revision, tier",
+                 parameter: available parameters: path, path.basename, revision, tier",
             ),
             (
                 source("path", json!("apps/{{ pth }}/x")),
@@ -201,7 +202,7 @@ mod tests {
         }
     }
 
-    /// Helm values and annotations are templates of other programs.
+    /// Helm values and annotations may be templates for other programs.
     #[test]
     fn tags_of_other_template_languages_are_not_reported() {
         for spec in [

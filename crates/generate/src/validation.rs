@@ -1,5 +1,5 @@
-//! Early checks for errors in generated Applications that the service or the API server would otherwise
-//! report later.
+//! Checks for errors in generated Applications that the service or the API server would otherwise report
+//! later.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use crate::error::PatchLine;
 use crate::parameters::{Parameters, flatten};
 use crate::{name_rules, simple_templates};
 
-/// Maximum total size, in bytes, of an object's annotations in Kubernetes.
+/// Maximum total size of an object's annotations in Kubernetes, in bytes.
 const ANNOTATIONS_MAX: usize = 256 << 10;
 
-/// Maximum number of parameters that are listed in a message.
+/// Maximum number of parameters that a message lists.
 const LISTED_MAX: usize = 10;
 
-/// Maximum number of edits between a misspelled parameter and the suggestion.
+/// Maximum number of edits between a misspelled parameter and the suggested parameter.
 const EDITS_MAX: usize = 2;
 
-/// A defect that would cause the service or the API server to reject a generated Application.
+/// A reason for the service or the API server to reject a generated Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Defect {
     /// The name is invalid.
@@ -36,8 +36,8 @@ pub(crate) enum Defect {
     },
 }
 
-/// Returns the first defect of an Application whose specification has the given problems. `line` is a
-/// function that returns the line of the patch that sets a field.
+/// Returns the first defect of an Application. `spec_problems` contains the problems with its specification.
+/// `line` returns the line of the patch that sets a field.
 pub(crate) fn find_defect(
     application: &Application,
     spec_problems: Vec<SpecProblem>,
@@ -75,7 +75,7 @@ fn metadata_problem(application: &Application) -> Option<FoundProblem> {
         }
     }
     for key in metadata.annotations.keys() {
-        // Kubernetes accepts upper-case prefixes for annotations.
+        // Unlike for labels, Kubernetes accepts upper-case letters in the prefix of an annotation key.
         if let Some(reason) = name_rules::invalid_key_reason(&key.to_ascii_lowercase()) {
             return Some((
                 to_path(&["metadata", "annotations", key]),
@@ -85,7 +85,7 @@ fn metadata_problem(application: &Application) -> Option<FoundProblem> {
     }
     let size = annotations_size(&metadata.annotations);
     if size > ANNOTATIONS_MAX {
-        let reason = format!("its annotations have {size} bytes, more than the maximum of {ANNOTATIONS_MAX}");
+        let reason = format!("the annotations have {size} bytes in total; the maximum is {ANNOTATIONS_MAX}");
         return Some((to_path(&["metadata", "annotations"]), reason));
     }
     metadata.finalizers.iter().find_map(|finalizer| {
@@ -101,7 +101,7 @@ fn annotations_size(annotations: &BTreeMap<String, String>) -> usize {
         .fold(0, usize::saturating_add)
 }
 
-/// Returns a sentence about the first missing parameter in a name template. Empty if no parameter is missing.
+/// Returns a hint about the first missing parameter in a name template. Empty if no parameter is missing.
 pub(crate) fn missing_parameter_hint(template: &str, parameters: &Value, of_go: bool) -> String {
     let Some(known) = parameters.as_object() else { return String::new() };
     let missing = match of_go {
@@ -117,7 +117,8 @@ pub(crate) fn missing_parameter_hint(template: &str, parameters: &Value, of_go: 
     format!("; the name template uses the parameter {shown}, which is missing: {hint}")
 }
 
-/// Returns a hint with the parameter that a name probably means, or with the known parameters.
+/// Returns a suggestion for a parameter with a similar name or, if there is none, a list of the known
+/// parameters.
 pub(crate) fn nearest_parameters(name: &str, known: &Parameters) -> String {
     let mut near: Vec<(usize, &String)> =
         known.keys().map(|one| (strsim::damerau_levenshtein(one, name), one)).collect();
@@ -128,14 +129,13 @@ pub(crate) fn nearest_parameters(name: &str, known: &Parameters) -> String {
             let more = if near.len() > LISTED_MAX { ", …" } else { "" };
             let mut listed: Vec<&str> = near.iter().take(LISTED_MAX).map(|(_, one)| one.as_str()).collect();
             listed.sort_unstable();
-            format!("its parameters are {}{more}", listed.join(", "))
+            format!("available parameters: {}{more}", listed.join(", "))
         }
-        None => "it has no parameters".to_owned(),
+        None => "there are no parameters".to_owned(),
     }
 }
 
-/// Returns the parameters that the actions in a Go template read, such as `path.basename` for
-/// `{{ .path.basename }}`.
+/// Returns the parameters that a Go template uses, such as `path.basename` for `{{ .path.basename }}`.
 fn template_fields(template: &str) -> impl Iterator<Item = &str> {
     let is_between = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '"' | '`'));
     simple_templates::tag_names(template).flat_map(move |action| {
@@ -161,10 +161,10 @@ mod tests {
         for (template, of_go, said) in [
             ("{{nam}}-x", false, "the parameter {{nam}}, which is missing: did you mean name?"),
             ("{{ path.basname }}", false, "{{path.basname}}, which is missing: did you mean path.basename?"),
-            ("{{ cluster }}", false, "its parameters are name, path.basename"),
+            ("{{ cluster }}", false, "available parameters: name, path.basename"),
             ("{{ .path.basname }}", true, ".path.basname, which is missing: did you mean path.basename?"),
             ("{{ .nmae | lower }}", true, ".nmae, which is missing: did you mean name?"),
-            ("{{ printf \"%s.x\" (.cluster) }}", true, ".cluster, which is missing: its parameters are"),
+            ("{{ printf \"%s.x\" (.cluster) }}", true, ".cluster, which is missing: available parameters:"),
         ] {
             let parameters = if of_go { &nested } else { &flat };
             let found = missing_parameter_hint(template, parameters, of_go);

@@ -1,15 +1,15 @@
-//! YAML parser and writer. Both work on JSON values, so YAML features beyond JSON aren't available. As in
-//! Argo CD, unquoted scalars follow YAML 1.1 (`0755` is 493, `yes` is true).
+//! Parsing and formatting of YAML. Values are JSON values, so YAML features beyond JSON aren't available. As
+//! in Argo CD, unquoted scalars follow YAML 1.1: `0755` is 493, and `yes` is true.
 
 use serde_json::Value;
 use tidegate_yaml::Limits;
 
-/// Parses a document. An empty document is null.
+/// Parses a document. An empty document results in null.
 pub(crate) fn read(text: &str) -> Result<Value, String> {
     tidegate_yaml::parse_value(text, &Limits::default()).map_err(|problem| problem.to_string())
 }
 
-/// Writes a value as a document, without a trailing line break.
+/// Formats a value as a document, without a trailing newline.
 pub(crate) fn write(value: &Value) -> Result<String, String> {
     let mut text = serde_saphyr::to_string(&to_integers(value)).map_err(|error| error.to_string())?;
     if text.ends_with('\n') {
@@ -18,7 +18,8 @@ pub(crate) fn write(value: &Value) -> Result<String, String> {
     Ok(text)
 }
 
-/// Converts whole floats to integers. Templates have only floats, but 3.0 must be written as 3.
+/// Converts floats without a fraction to integers. All numbers in templates are floats, but 3.0 must be
+/// formatted as 3.
 fn to_integers(value: &Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -37,7 +38,7 @@ fn to_integers(value: &Value) -> Value {
 mod tests {
     use super::*;
 
-    /// Compares some cases with `sigs.k8s.io/yaml`. Further tests are in `crates/yaml`.
+    /// Compares a few cases with `sigs.k8s.io/yaml`. More tests are in `crates/yaml`.
     #[test]
     fn plain_scalars_are_parsed_as_in_argo_cd() {
         let read = read("mode: 0755\non: off\nport: 8_080\nname: '0755'\n").unwrap();

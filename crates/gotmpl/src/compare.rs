@@ -1,4 +1,4 @@
-//! `eq`, `ne`, `lt` and related functions. Only values of the same basic kind can be compared.
+//! The template functions `eq`, `ne`, `lt` and so on. Only values of the same basic kind can be compared.
 
 use std::cmp::Ordering;
 
@@ -36,7 +36,7 @@ fn are_comparable(left: BasicKind, right: BasicKind) -> bool {
     left == right || is_whole(left) && is_whole(right)
 }
 
-/// Returns true if the first value equals any of the others.
+/// Returns true if the first value equals at least one of the other values.
 pub(crate) fn eq(values: &[Val]) -> Result<bool, String> {
     let (first, others) = values.split_first().ok_or(MISSING)?;
     if others.is_empty() {
@@ -100,7 +100,7 @@ fn not_comparable(left: &Val, right: &Val) -> String {
     )
 }
 
-/// Compares two values of the same ordered kind. `None` if either value is NaN.
+/// Compares two values of the same basic kind. Returns `None` if either value is NaN.
 fn compare_ordered(values: &[Val]) -> Result<Option<Ordering>, String> {
     let [left, right] = values else { return Err(MISSING.to_owned()) };
     let (left_kind, right_kind) = (basic_kind(left).ok_or(BAD_TYPE)?, basic_kind(right).ok_or(BAD_TYPE)?);
@@ -119,17 +119,17 @@ pub(crate) fn lt(values: &[Val]) -> Result<bool, String> {
     Ok(compare_ordered(values)? == Some(Ordering::Less))
 }
 
-/// `le` is `lt` or `eq`.
+/// Implements `le` as `lt` or `eq`.
 pub(crate) fn le(values: &[Val]) -> Result<bool, String> {
     Ok(lt(values)? || eq(values)?)
 }
 
-/// `gt` is the negation of `le`, so it is true for NaN.
+/// Implements `gt` as the negation of `le`, so it returns true for NaN, as in Go.
 pub(crate) fn gt(values: &[Val]) -> Result<bool, String> {
     Ok(!le(values)?)
 }
 
-/// `ge` is the negation of `lt`.
+/// Implements `ge` as the negation of `lt`.
 pub(crate) fn ge(values: &[Val]) -> Result<bool, String> {
     Ok(!lt(values)?)
 }

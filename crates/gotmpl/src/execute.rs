@@ -1,4 +1,4 @@
-//! Executes a template tree with data. Error messages match those of Go's `text/template`.
+//! Execution of a template's syntax tree with data. Error messages match those of Go's `text/template`.
 
 mod calls;
 
@@ -22,7 +22,7 @@ pub(crate) struct RenderSettings<'t> {
     pub(crate) find_function: &'t dyn Fn(&str) -> Option<Function>,
 }
 
-/// Renders the template named `name`. Returns the text and the number of steps taken.
+/// Renders the template that the settings name. Returns the text, and the number of steps used.
 pub(crate) fn execute(setting: &RenderSettings<'_>, data: Val) -> (Result<String, ExecError>, usize) {
     let mut run = Executor {
         setting,
@@ -46,8 +46,7 @@ pub(crate) fn execute(setting: &RenderSettings<'_>, data: Val) -> (Result<String
     (ran.map(|_| run.text), taken)
 }
 
-/// A value, with a flag that is true if Go stores the value as `interface {}`. The flag affects error
-/// messages.
+/// A value, and a flag for values that Go stores as `interface {}`. The flag affects error messages.
 #[derive(Clone, Debug)]
 struct TypedValue {
     value: Val,
@@ -59,13 +58,13 @@ impl TypedValue {
         Self { value, is_interface: false }
     }
 
-    /// Wraps an element of a list or map, in which a missing value is null.
+    /// Wraps an element of a list or map. A missing element becomes null.
     fn from_element(value: Val, elem: Elem) -> Self {
         let value = if matches!(value, Val::Absent) { Val::Nil } else { value };
         Self { value, is_interface: elem == Elem::Any }
     }
 
-    /// In Go, null is stored as an interface without a value. This function converts it to a missing value.
+    /// Converts null to a missing value. In Go, null is an interface without a value.
     fn unwrap_null(self) -> Self {
         match self.value {
             Val::Nil => Self::concrete(Val::Absent),
@@ -90,7 +89,7 @@ struct Executor<'s, 't> {
     setting: &'s RenderSettings<'t>,
     /// The template being executed.
     tree: String,
-    /// Position in the text, and the node at that position.
+    /// Byte offset in the template, and the node at that offset in text form.
     position: Option<(usize, String)>,
     variables: Vec<(String, TypedValue)>,
     text: String,
@@ -223,8 +222,8 @@ impl Executor<'_, '_> {
             Val::Absent | Val::Nil => Vec::new(),
             other => return self.fail(format!("range can't iterate over {}", format::format_plain(&other))),
         };
-        // A `continue` in the else branch of a range affects the enclosing loop, so the flow must be
-        // returned.
+        // A `continue` in the else branch of a range affects the enclosing loop, so the flow must be returned
+        // to that loop.
         let mut flow = Flow::Normal;
         if items.is_empty() {
             // The loop variables keep the value of the range expression.
@@ -239,8 +238,7 @@ impl Executor<'_, '_> {
         Ok(flow)
     }
 
-    /// Iterates over a number by counting from 0 up to, but not including, that number. The counter has the
-    /// number's type.
+    /// Iterates over a number `n` by counting from 0 to `n - 1`. The counter has the number's type.
     fn execute_count(
         &mut self,
         dot: &TypedValue,
@@ -405,7 +403,7 @@ impl Executor<'_, '_> {
         }
     }
 
-    /// Returns the value of an operand that is not a function with arguments.
+    /// Returns the value of an operand that isn't a function call with arguments.
     fn evaluate_operand(
         &mut self,
         dot: &TypedValue,

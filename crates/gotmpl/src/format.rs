@@ -1,13 +1,13 @@
-//! Go's formatting of values: `%v`, `%#v` and `%g`.
+//! Formatting of values as in Go: `%v`, `%#v` and `%g`.
 
 use std::fmt::Write as _;
 
 use crate::quote::quote_string;
 use crate::value::Val;
 
-/// Maximum nesting depth of printed values. The depth is limited because `set` can insert a map into itself.
+/// Maximum nesting depth of printed values. A limit is necessary because `set` can insert a map into itself.
 const MAX_NESTED: usize = 64;
-/// Smallest power of ten for which the shortest form of a float has an exponent.
+/// Smallest power of ten that the shortest form of a float writes with an exponent.
 const SHORTEST_LIMIT: i32 = 6;
 
 /// Formats a value like `%v`.
@@ -71,11 +71,11 @@ pub(crate) fn float(value: f64) -> String {
     general(value, None)
 }
 
-/// Number of digits that are checked for trailing zeros.
+/// Number of decimal places that are checked to detect a tie between two candidates.
 const EXACT_DIGITS: usize = 60;
 
-/// Formats a nonnegative float with an exponent and with the fewest digits that identify it, such as `1.5e3`.
-/// If two candidates are equally close, the even one is chosen, as in Go.
+/// Formats a nonnegative float with an exponent and the fewest digits that identify it, such as `1.5e3`. If
+/// two candidates are equally close, chooses the one with an even last digit, as Go does.
 pub(crate) fn scientific(value: f64) -> String {
     let written = format!("{value:e}");
     let exact = format!("{value:.EXACT_DIGITS$e}");
@@ -88,7 +88,7 @@ pub(crate) fn scientific(value: f64) -> String {
     if is_half && is_even && lower.parse() == Ok(value) { lower } else { written }
 }
 
-/// Returns the fewest digits that identify a float, and the power of ten of the first digit.
+/// Returns the sign of a float, the fewest digits that identify it, and the power of ten of the first digit.
 fn shortest(value: f64) -> (bool, String, i32) {
     let scientific = scientific(value.abs());
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -104,8 +104,8 @@ pub(crate) fn special_float(value: f64) -> Option<&'static str> {
     }
 }
 
-/// Formats a float like `%g`: with an exponent if the exponent is less than -4, or greater than or equal to
-/// the precision. For the shortest form, the upper bound is `SHORTEST_LIMIT`.
+/// Formats a float like `%g`. The result has an exponent if the power of ten is less than -4 or at least the
+/// precision. Without a precision, the upper limit is `SHORTEST_LIMIT`.
 pub(crate) fn general(value: f64, precision: Option<usize>) -> String {
     if let Some(word) = special_float(value) {
         return word.to_owned();
@@ -185,7 +185,7 @@ fn nested_syntax(value: &Val) -> String {
     if value.is_null() { "interface {}(nil)".to_owned() } else { go_syntax(value) }
 }
 
-/// Formats values like `print`: adds a space between two operands if neither is a string.
+/// Formats values like `print`, which adds a space between two operands if neither is a string.
 pub(crate) fn print(values: &[Val]) -> String {
     let mut text = String::new();
     let mut before_is_text = true;
@@ -200,7 +200,7 @@ pub(crate) fn print(values: &[Val]) -> String {
     text
 }
 
-/// Formats values like `println`: adds spaces between all operands, and a newline at the end.
+/// Formats values like `println`, which adds spaces between all operands, and a newline at the end.
 pub(crate) fn println(values: &[Val]) -> String {
     let text: Vec<String> = values.iter().map(format_plain).collect();
     format!("{}\n", text.join(" "))

@@ -1,6 +1,7 @@
 //! Template functions from Go and sprig.
 //!
-//! There is one table per subject. Each parameter has a Go type, because Go rejects values of other types.
+//! Each module contains the functions for one subject, as a table. Each parameter has a Go type, because Go
+//! rejects arguments of other types.
 
 mod core;
 mod dates;
@@ -22,16 +23,16 @@ use std::sync::{Arc, LazyLock};
 use crate::CustomFunction;
 use crate::value::Val;
 
-/// Inputs of a function other than its arguments.
+/// Inputs of a function call other than the arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    /// Current time in seconds since 1970, if the caller set it.
+    /// Current time in seconds since 1970, or `None` if the caller of the crate didn't set it.
     pub(crate) now: Option<i64>,
-    /// Maximum size of a text in bytes.
+    /// Maximum size of a string in bytes.
     pub(crate) text_bytes_max: usize,
 }
 
-/// Result of a function, or an error message.
+/// Result of a function call, or an error message.
 pub(crate) type CallResult = Result<Val, String>;
 
 /// Type of a parameter.
@@ -62,7 +63,7 @@ impl Ty {
         }
     }
 
-    /// Returns true if nil is a valid value of this Go type.
+    /// Returns true if nil is a valid argument for a parameter of this type.
     pub(crate) fn takes_nil(self) -> bool {
         matches!(self, Self::Any | Self::Raw | Self::Map)
     }
@@ -70,7 +71,7 @@ impl Ty {
 
 type Run = fn(&Call, &[Val]) -> CallResult;
 
-/// A function of this crate.
+/// A function that this crate implements.
 pub(crate) struct Builtin {
     name: &'static str,
     parameters: &'static [Ty],
@@ -116,7 +117,7 @@ fn by_name(tables: &[&'static [Builtin]]) -> HashMap<&'static str, &'static Buil
     tables.iter().flat_map(|table| table.iter()).map(|function| (function.name, function)).collect()
 }
 
-/// Finds a function by name. sprig's functions take precedence over Go's.
+/// Finds a function by name. If both libraries define it, sprig's function takes precedence over Go's.
 pub(crate) fn find(name: &str, sprig: bool) -> Option<Function> {
     let of_sprig = sprig.then(|| SPRIG.get(name)).flatten();
     of_sprig.or_else(|| GO.get(name)).map(|function| Function::Builtin(function))
@@ -127,7 +128,7 @@ impl Function {
         Self::Custom(function)
     }
 
-    /// Returns Go's error message for a wrong number of arguments.
+    /// Returns Go's error message if the number of arguments is wrong.
     pub(crate) fn wrong_count(&self, name: &str, count: usize, written: usize) -> Option<String> {
         let Self::Builtin(function) = self else { return None };
         let wanted = function.parameters.len();
@@ -139,7 +140,7 @@ impl Function {
         (count != wanted).then(|| format!("wrong number of args for {name}: want {wanted} got {count}"))
     }
 
-    /// Returns the type of the argument at an index.
+    /// Returns the type of the parameter for the argument at `index`.
     pub(crate) fn parameter(&self, index: usize) -> Ty {
         let Self::Builtin(function) = self else { return Ty::Any };
         function.parameters.get(index).or(function.parameters.last()).copied().unwrap_or(Ty::Any)
@@ -156,14 +157,13 @@ impl Function {
         }
     }
 
-    /// Returns true if Go returns the result as `interface {}`.
+    /// Returns true if Go returns the result with the type `interface {}`.
     pub(crate) fn returns_interface(&self, value: &Val) -> bool {
         matches!(value, Val::Nil)
     }
 }
 
-// ---- arguments, whose types have already been checked
-// ----------------------------------------------------------------
+// ---- access to arguments, whose types have already been checked ----
 
 fn at(values: &[Val], index: usize) -> &Val {
     values.get(index).unwrap_or(&Val::Absent)
@@ -187,7 +187,7 @@ fn from(values: &[Val], index: usize) -> &[Val] {
     values.get(index..).unwrap_or_default()
 }
 
-/// Go's error message for an operation on a nil value.
+/// Error message that Go returns for an operation on a nil value.
 const NIL_POINTER: &str = "runtime error: invalid memory address or nil pointer dereference";
 
 /// Converts a value to text. Strings are left unchanged, and other values are formatted like `%v`.
@@ -208,7 +208,8 @@ fn texts_of(value: &Val) -> Vec<String> {
     }
 }
 
-/// Rejects a text that would exceed the size limit before the text is built.
+/// Returns an error if a string of `bytes` bytes would exceed the size limit. Called before the string is
+/// built.
 fn check_room(call: &Call, bytes: usize) -> Result<(), String> {
     if bytes > call.text_bytes_max {
         return Err(format!("the string would have more than {} bytes", call.text_bytes_max));

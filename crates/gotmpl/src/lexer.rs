@@ -1,4 +1,4 @@
-//! Lexer, compatible with Go's `text/template/parse`.
+//! Lexer that is compatible with Go's `text/template/parse`.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     Bool,
-    /// A printable character that is significant only to the parser, such as a comma.
+    /// A printable character that has a meaning only for the parser, such as a comma.
     Char,
     CharConstant,
     Assign,
@@ -73,7 +73,7 @@ const LEFT: &str = "{{";
 const RIGHT: &str = "}}";
 const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// Returns all tokens of a template. If there is an error, also returns the error message.
+/// Returns the tokens of a template up to the first error, and the error message.
 pub(crate) fn tokenize(text: &str) -> (Vec<Token<'_>>, Option<String>) {
     let mut lexer = Lexer { text, offset: 0, line: 1, tokens: Vec::new(), parens: 0 };
     let error = lexer.run().err();
@@ -101,7 +101,7 @@ impl<'t> Lexer<'t> {
         self.rest().chars().next()
     }
 
-    /// Emits the next `bytes` bytes as a token.
+    /// Emits a token that consists of the next `bytes` bytes.
     fn emit(&mut self, kind: TokenKind, bytes: usize) {
         let text = self.rest().get(..bytes).unwrap_or_default();
         self.tokens.push(Token { kind, offset: self.offset, text, line: self.line });
@@ -134,7 +134,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Reads an action from the left to the right delimiter, and trims the whitespace after it if requested.
+    /// Reads an action up to the right delimiter. `trims` is true if the left delimiter trims whitespace.
     fn read_action(&mut self, trims: bool) -> LexResult {
         let marker = if trims { 2 } else { 0 };
         if self.rest().get(LEFT.len() + marker..).is_some_and(|rest| rest.starts_with("/*")) {
@@ -179,8 +179,8 @@ impl<'t> Lexer<'t> {
         self.skip(rest.len() - rest.trim_start_matches(SPACES).len());
     }
 
-    /// Returns `None` if the action doesn't end here. Otherwise, returns true if the whitespace after the
-    /// action is trimmed.
+    /// Returns true if the next right delimiter trims the whitespace after the action, and false if it
+    /// doesn't. Returns `None` if the action doesn't end here.
     fn right_delimiter(&self) -> Option<bool> {
         let rest = self.rest();
         if rest.starts_with(RIGHT) {
@@ -227,7 +227,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Skips spaces, but keeps the last space if a trim marker follows.
+    /// Skips spaces, except for the last space before a trim marker, which is part of the marker.
     fn read_spaces(&mut self) {
         let mut bytes = 0;
         for (offset, character) in self.rest().char_indices() {
@@ -270,7 +270,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Reads a field or a variable: its prefix and the letters that follow.
+    /// Reads a field or a variable, which consists of a prefix and letters.
     fn read_name(&mut self, kind: TokenKind) -> LexResult {
         let bytes = 1 + self.rest().get(1..).map_or(0, name_bytes);
         self.check_end(bytes)?;
@@ -301,7 +301,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Checks that a name can end after `bytes`.
+    /// Returns an error if the character at offset `bytes` can't follow a name.
     fn check_end(&self, bytes: usize) -> LexResult {
         let rest = self.rest().get(bytes..).unwrap_or_default();
         match rest.chars().next() {
@@ -315,7 +315,7 @@ impl<'t> Lexer<'t> {
         let rest = self.rest();
         let bytes = number_bytes(rest);
         let next = |at: usize| rest.get(at..).and_then(|rest| rest.chars().next());
-        // Two numbers joined by a sign form a complex number. Complex numbers aren't supported.
+        // Two numbers that are joined by a sign form a complex number, which this crate doesn't support.
         let is_sum = matches!(next(bytes), Some('+' | '-'));
         let end = if is_sum { bytes + number_bytes(rest.get(bytes..).unwrap_or_default()) } else { bytes };
         let letter = next(end).filter(|letter| is_name(*letter));
@@ -341,7 +341,7 @@ fn name_bytes(text: &str) -> usize {
     text.find(|character| !is_name(character)).unwrap_or(text.len())
 }
 
-/// Returns the length of a number, which consists of a sign, base, digits, fraction and exponent.
+/// Returns the length of the number at the start of the text: sign, base, digits, fraction and exponent.
 fn number_bytes(text: &str) -> usize {
     let bytes = text.as_bytes();
     let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();
@@ -393,7 +393,7 @@ fn number_bytes(text: &str) -> usize {
     at
 }
 
-/// Formats a character like Go's `%#U`.
+/// Describes a character like Go's `%#U`.
 fn describe_character(character: char) -> String {
     if character.is_control() {
         format!("U+{:04X}", u32::from(character))

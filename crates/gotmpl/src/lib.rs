@@ -9,18 +9,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Output and error messages match Go's, including positions. This is verified by a table of cases that were
-//! generated with Go. The crate differs from Go where Go's result depends on the machine or on chance:
+//! Output and error messages match Go's, including positions. Tests compare them with the results of Go for a
+//! table of cases. The crate differs from Go where Go's result depends on the machine or on chance:
 //!
-//! - times are in UTC unless a zone is specified, `Local` also means UTC, and the caller sets `now`;
-//! - functions that generate random values or keys, or read the environment (`randAlpha`, `uuidv4`, `genCA`,
-//!   `env` …), exist but can't be called, because an Application that uses them would always be out of sync;
+//! - times are in UTC unless a zone is specified, `Local` means UTC, and the caller sets the current time;
+//! - functions with random results or access to the environment (`randAlpha`, `uuidv4`, `genCA`, `env` …)
+//!   exist but can't be called: an Application that uses them would always be out of sync;
 //! - strings are UTF-8, so a function that cuts a character in half inserts a replacement character;
 //! - steps, output and nesting are [limited](Limits).
 //!
-//! Modules: `lexer` turns text into tokens, `parse` turns tokens into the tree defined in `node`, `execute`
-//! renders the tree with data, `value` defines template values, `format` prints them, and `funcs` contains
-//! the functions.
+//! Modules: `lexer` turns text into tokens, and `parse` turns tokens into the tree defined in `node`.
+//! `execute` renders the tree with data. `value` defines template values, `format` prints them, and `funcs`
+//! contains the functions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,7 +45,7 @@ mod zone;
 /// Maximum nesting depth of constructs and parentheses.
 const MAX_DEPTH: usize = 200;
 
-/// Behavior if a map doesn't have a key, as set by the option `missingkey`.
+/// Behavior if a map doesn't have a key. Corresponds to Go's `missingkey` option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKey {
     /// Prints `<no value>` (`missingkey=default` or `missingkey=invalid`).
@@ -57,7 +57,7 @@ pub enum MissingKey {
     Error,
 }
 
-/// Error that is returned for an option that Go's `Template.Option` doesn't support.
+/// Error for an option that Go's `Template.Option` doesn't support.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown template option {option:?}: use missingkey=default, missingkey=zero or missingkey=error")]
 pub struct InvalidOption {
@@ -79,8 +79,9 @@ impl MissingKey {
 /// Resource limits for one rendering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of steps. Each node, command and loop iteration counts as one step. So do every 256
-    /// bytes or elements that a function returns, and every 16 nested values that a function traverses.
+    /// Maximum number of steps. Each node, command and loop iteration counts as one step. In addition, a
+    /// function counts as one step per 256 bytes or elements of its result, and per 16 nested values that it
+    /// traverses.
     pub steps: usize,
     /// Maximum size, in bytes, of the output and of any intermediate string.
     pub output_bytes: usize,
@@ -95,7 +96,7 @@ impl Default for Limits {
     }
 }
 
-/// A syntax error, in Go's wording.
+/// A syntax error with the same message as in Go.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("template: {template}:{line}: {message}")]
 pub struct ParseError {
@@ -103,11 +104,11 @@ pub struct ParseError {
     pub template: String,
     /// Line number, starting at 1.
     pub line: usize,
-    /// Message.
+    /// Error message without the position.
     pub message: String,
 }
 
-/// A rendering error, in Go's wording.
+/// A rendering error with the same message as in Go.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExecError {
@@ -162,21 +163,22 @@ impl Engine {
         Self { limits, ..self }
     }
 
-    /// Sets the time that `now` and `ago` use, in seconds since 1970. If it isn't set, these functions return
-    /// an error.
+    /// Sets the current time for functions such as `now` and `ago`, in seconds since 1970. Without it, these
+    /// functions return an error.
     #[must_use]
     pub fn now(self, seconds: i64) -> Self {
         Self { now: Some(seconds), ..self }
     }
 
-    /// Removes functions. A template that uses one of them fails to parse, as if the function didn't exist.
+    /// Removes functions. If a template uses a removed function, parsing fails as if the function didn't
+    /// exist.
     #[must_use]
     pub fn without(mut self, names: &[&'static str]) -> Self {
         self.removed.extend_from_slice(names);
         self
     }
 
-    /// Adds a function that is defined by the caller and takes any number of arguments.
+    /// Adds a custom function, which takes any number of arguments.
     #[must_use]
     pub fn function(
         mut self,
@@ -214,13 +216,13 @@ pub struct Template<'e> {
 }
 
 impl Template<'_> {
-    /// Renders the template with `data` as dot.
+    /// Renders the template. `data` is the initial value of dot.
     pub fn render(&self, data: &Value) -> Result<String, ExecError> {
         self.render_within(data, self.engine.limits).0
     }
 
-    /// Renders the template with separate limits. Returns the output and the number of steps, for callers
-    /// that share one limit among many renderings.
+    /// Renders the template with the given limits instead of the engine's. Returns the output and the number
+    /// of steps used, so that a caller can share one limit among several renderings.
     pub fn render_within(&self, data: &Value, limits: Limits) -> (Result<String, ExecError>, usize) {
         let setting = execute::RenderSettings {
             name: &self.name,

@@ -1,9 +1,9 @@
-//! Syntax tree of a template. Nodes are printed as in Go, because error messages quote them.
+//! Syntax tree of a template. Nodes are formatted as in Go, because error messages quote them.
 
 use std::fmt;
 use std::rc::Rc;
 
-/// A node that produces output.
+/// A piece of text or an action in a template.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     Text(String),
@@ -24,11 +24,11 @@ pub(crate) struct Branch {
     pub(crate) otherwise: Option<Vec<Node>>,
 }
 
-/// A pipeline, in which each command receives the value of the previous one.
+/// A pipeline. Each command receives the value of the previous command as its last argument.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipe {
     pub(crate) offset: usize,
-    /// True if the variables are assigned rather than declared.
+    /// True if the pipeline assigns the variables rather than declaring them.
     pub(crate) is_assignment: bool,
     pub(crate) variables: Vec<String>,
     pub(crate) commands: Vec<Rc<Command>>,
@@ -38,7 +38,7 @@ pub(crate) struct Pipe {
 #[derive(Clone, Debug)]
 pub(crate) struct Command {
     pub(crate) offset: usize,
-    /// Operands. Never empty.
+    /// Operands. There is always at least one operand.
     pub(crate) operands: Vec<Operand>,
 }
 
@@ -55,10 +55,10 @@ pub(crate) enum OperandKind {
     Nil,
     Bool(bool),
     Number(Number),
-    /// The string and its spelling in the source.
+    /// A string, and the string literal as written in the template.
     Text(Rc<str>, String),
     Identifier(String),
-    /// Fields of the dot, outermost first.
+    /// Fields of dot, outermost first.
     Field(Vec<String>),
     /// A variable with its `$`, followed by fields.
     Variable(Vec<String>),
@@ -67,7 +67,7 @@ pub(crate) enum OperandKind {
     Pipe(Box<Pipe>),
 }
 
-/// A number literal, with its spelling in the source and its possible values.
+/// A number literal as written in the template, and its value in each numeric type that can represent it.
 #[derive(Clone, Debug)]
 pub(crate) struct Number {
     pub(crate) text: String,
@@ -153,7 +153,7 @@ impl Number {
             #[expect(
                 clippy::cast_precision_loss,
                 clippy::as_conversions,
-                reason = "as Go converts a constant"
+                reason = "rounds as Go does for a constant"
             )]
             let float = int as f64;
             number.float = Some(float);
@@ -180,7 +180,7 @@ impl Number {
         Ok(number)
     }
 
-    /// Returns true if the number is written as a fraction.
+    /// Returns true if the literal contains a decimal point or an exponent.
     pub(crate) fn is_float(&self) -> bool {
         let lower = self.text.to_ascii_lowercase();
         let is_hex = lower.trim_start_matches(['+', '-']).starts_with("0x") && !lower.contains('p');

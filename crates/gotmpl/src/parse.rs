@@ -1,4 +1,4 @@
-//! Parser, with the same error messages as Go's parser.
+//! Parser with the same error messages as Go's parser.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,7 +12,8 @@ use crate::{MAX_DEPTH, ParseError};
 /// Templates defined in one text, by name.
 pub(crate) type Trees = BTreeMap<String, Vec<Node>>;
 
-/// Parses a text named `name` and the templates defined in it.
+/// Parses template text, including the nested templates that it defines. `name` is the name of the outermost
+/// template.
 pub(crate) fn parse(name: &str, text: &str, is_function: &dyn Fn(&str) -> bool) -> Result<Trees, ParseError> {
     let (tokens, error) = tokenize(text);
     let mut parser = Parser {
@@ -40,7 +41,7 @@ fn is_empty(list: &[Node]) -> bool {
 struct Parser<'t> {
     name: &'t str,
     tokens: Vec<Token<'t>>,
-    /// Lexer error that occurred after the last token.
+    /// Error message of the lexer for the text after the last token.
     error: Option<String>,
     next: usize,
     /// Number of tokens inspected. Go reports errors at the line of the last inspected token.
@@ -55,7 +56,7 @@ struct Parser<'t> {
 
 type ParseResult<T> = Result<T, ParseError>;
 
-/// Reason why a list of nodes ended.
+/// Keyword that ended a list of nodes.
 enum Ending {
     End,
     Else,
@@ -129,7 +130,7 @@ impl<'t> Parser<'t> {
         if token.kind == kind { Ok(token) } else { self.unexpected(token, context) }
     }
 
-    /// Parses everything up to the end of the text.
+    /// Parses the top level of a template, up to the end of the text.
     fn parse_top(&mut self) -> ParseResult<Vec<Node>> {
         let mut list = Vec::new();
         loop {
@@ -145,7 +146,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Parses the body of a construct up to its end.
+    /// Parses the body of a construct, up to the keyword that ends it.
     fn parse_list(&mut self) -> ParseResult<(Vec<Node>, Ending)> {
         let mut list = Vec::new();
         loop {
@@ -329,7 +330,8 @@ impl<'t> Parser<'t> {
         self.add_template(name, list)
     }
 
-    /// Adds a template. An empty template neither replaces another template nor prevents another definition.
+    /// Adds a template. An empty template doesn't replace an existing one, and doesn't prevent a later
+    /// definition.
     fn add_template(&mut self, name: &str, list: Vec<Node>) -> ParseResult<()> {
         if self.trees.get(name).is_none_or(|known| is_empty(known)) {
             self.trees.insert(name.to_owned(), list);
@@ -375,7 +377,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Parses `$x :=`, `$x =` and, in a range, `$i, $x :=`.
+    /// Parses declarations: `$x :=`, `$x =` or, in a range, `$i, $x :=`.
     fn parse_declarations(&mut self, context: &str, pipe: &mut Pipe) -> ParseResult<()> {
         loop {
             let variable = self.peek_word();

@@ -1,4 +1,4 @@
-//! `printf`, which applies a format to arguments.
+//! The `printf` function, which formats arguments like Go's `fmt.Sprintf`.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,11 @@ use crate::value::Val;
 mod directive;
 mod floats;
 
-/// Maximum value of numbers in a format, and of widths and precisions that are passed as arguments.
+/// Maximum number in a format string. The maximum also applies to widths and precisions that are passed as
+/// arguments.
 const NUMBER_MAX: usize = 1_000_000;
 
-/// Formats arguments. Returns an error if the result would exceed the size limit.
+/// Formats arguments. Returns an error if the result would be longer than `room` bytes.
 pub(crate) fn printf(format: &str, arguments: &[Val], room: usize) -> Result<String, String> {
     let mut printer = Printer {
         rest: format,
@@ -41,11 +42,11 @@ fn too_long(room: usize) -> String {
     format!("the string would have more than {room} bytes")
 }
 
-/// A number in a format.
+/// A number in a format string.
 enum FormatNumber {
     None,
     Some(usize),
-    /// The number is too large. Like Go, the formatter ignores the rest of the format.
+    /// The number is too large. Like Go, the printer ignores the rest of the format string.
     TooLarge,
 }
 
@@ -54,10 +55,9 @@ struct Printer<'f> {
     arguments: &'f [Val],
     /// Index of the next argument.
     next: usize,
-    /// True if a directive has selected an argument by its index. In that case, unused arguments aren't
-    /// reported.
+    /// True if a directive has selected an argument by its index. Unused arguments are then not reported.
     is_indexed: bool,
-    /// True if the indexes in this directive refer to existing arguments.
+    /// True if all indexes in the current directive refer to existing arguments.
     has_valid_indexes: bool,
     bytes_max: usize,
 }
@@ -69,7 +69,7 @@ impl Printer<'_> {
         rest.is_some()
     }
 
-    /// Formats the directive that follows a `%`. Returns true if the format ends inside the directive.
+    /// Formats the directive that follows a `%`. Returns true if the format string ends inside the directive.
     fn format_directive(&mut self, text: &mut String) -> Result<bool, String> {
         let mut directive = Directive { bytes_max: self.bytes_max, ..Directive::default() };
         self.has_valid_indexes = true;
@@ -131,7 +131,7 @@ impl Printer<'_> {
         };
     }
 
-    /// Reads an argument index such as `[2]`. Returns false if the index is missing or invalid.
+    /// Reads an argument index such as `[2]`. Returns false if there is no index or its syntax is invalid.
     fn read_argument_index(&mut self) -> bool {
         if !self.rest.starts_with('[') {
             return false;
@@ -159,7 +159,7 @@ impl Printer<'_> {
         true
     }
 
-    /// Reads digits. If the number is too large, the rest of the format is ignored.
+    /// Reads a number. If the number is too large, the rest of the format string is ignored.
     fn read_number(&mut self) -> Option<usize> {
         let (number, rest) = read_number(self.rest);
         self.rest = rest;
@@ -173,8 +173,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Reads `*`, for which the width or precision comes from an argument. Returns the number, and true if it
-    /// is negative.
+    /// Reads the width or precision for a `*` from an argument. Returns the number, and true if the number is
+    /// negative.
     fn read_number_argument(&mut self, text: &mut String, bad: &str) -> (Option<usize>, bool) {
         let value = self.arguments.get(self.next);
         self.next += usize::from(value.is_some());
@@ -193,7 +193,7 @@ impl Printer<'_> {
         (size, size.is_some() && number < 0)
     }
 
-    /// Appends Go's message about unused arguments.
+    /// Returns Go's message about unused arguments, or an empty string.
     fn unused_arguments_message(&self) -> String {
         let left = self.arguments.get(self.next..).unwrap_or_default();
         if self.is_indexed || left.is_empty() {
@@ -207,7 +207,7 @@ impl Printer<'_> {
     }
 }
 
-/// Splits a text into its leading digits and the rest.
+/// Splits text into the number that it starts with and the rest.
 fn read_number(text: &str) -> (FormatNumber, &str) {
     let end = text.find(|digit: char| !digit.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);

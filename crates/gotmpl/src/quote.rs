@@ -1,4 +1,4 @@
-//! Quotes and unquotes Go strings.
+//! Quoting and unquoting of Go strings.
 
 use std::fmt::Write as _;
 
@@ -60,8 +60,8 @@ fn push_escape(quoted: &mut String, character: char) {
 fn is_printable(character: char) -> bool {
     match character {
         ' ' => true,
-        // All characters except letters, marks, numbers, punctuation and symbols, that is, control, space,
-        // format and private-use characters.
+        // All characters other than letters, marks, numbers, punctuation and symbols: control characters,
+        // spaces, format characters and private-use characters.
         '\u{ad}'
         | '\u{200b}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}'
@@ -72,7 +72,7 @@ fn is_printable(character: char) -> bool {
     }
 }
 
-/// Unquotes a string, raw string or character literal. `None` if Go rejects the literal.
+/// Unquotes a string, a raw string or a character literal. Returns `None` if Go rejects the literal.
 pub(crate) fn unquote(literal: &str) -> Option<String> {
     let mut characters = literal.chars();
     let quote = characters.next()?;

@@ -1,4 +1,4 @@
-//! Semantic versions and version constraints, compatible with the Masterminds package.
+//! Semantic versions and version constraints, compatible with the Go package Masterminds/semver.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -109,7 +109,7 @@ fn compare_prerelease(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// A comparison such as `>= 1.2`. Components may be missing or `x`.
+/// A comparison such as `>= 1.2`. Trailing components of the version may be missing or `x`.
 struct Comparison {
     operator: &'static str,
     version: Version,
@@ -117,7 +117,7 @@ struct Comparison {
     component_count: usize,
 }
 
-/// Spellings of the operators, longest first.
+/// Operators as written in constraints, longest first, each with its canonical form.
 const OPERATORS: [(&str, &str); 12] = [
     ("!=", "!="),
     (">=", ">="),
@@ -193,7 +193,7 @@ impl Comparison {
     }
 
     fn matches(&self, version: &Version) -> bool {
-        // Only constraints that contain a prerelease match prereleases.
+        // A prerelease version satisfies only constraints that contain a prerelease.
         if !version.prerelease.is_empty() && self.version.prerelease.is_empty() {
             return false;
         }
@@ -213,8 +213,8 @@ impl Comparison {
         }
     }
 
-    /// Returns true if the leading components are equal and the version isn't lower than the constraint's
-    /// version.
+    /// Returns true if the version has the same first `numbers` components as the constraint's version, and
+    /// isn't lower.
     fn is_within(&self, version: &Version, numbers: usize) -> bool {
         let own = [self.version.major, self.version.minor, self.version.patch];
         let others = [version.major, version.minor, version.patch];
@@ -222,7 +222,7 @@ impl Comparison {
             && version.compare(&self.version) != Ordering::Less
     }
 
-    /// Matches the operator `^`: the first nonzero component must be equal.
+    /// Implements the `^` operator, which requires that the first nonzero component is equal.
     fn matches_caret(&self, version: &Version) -> bool {
         let same = match (self.version.major, self.version.minor, self.component_count) {
             (_, _, 0) => 0,

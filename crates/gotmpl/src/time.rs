@@ -1,16 +1,16 @@
 //! Times, and Go's time layouts. Times are in UTC unless a zone is specified, so results don't depend on the
-//! machine.
+//! machine's time zone.
 
 use std::fmt::Write as _;
 
 use crate::zone::Offset;
 
-/// A point in time, in seconds since 1970 and nanoseconds.
+/// A point in time as seconds since 1970 and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Time {
     pub(crate) seconds: i64,
     pub(crate) nanos: u32,
-    /// Offset from UTC in seconds, as written in the parsed text.
+    /// Offset from UTC in seconds, as written in the parsed string.
     pub(crate) offset: i64,
 }
 
@@ -81,7 +81,7 @@ impl Time {
         if self.offset == 0 { Offset::utc() } else { Offset { seconds: self.offset, ..Offset::default() } }
     }
 
-    /// Formats a time according to a layout, which shows how the reference time (Monday, 2 January 2006,
+    /// Formats a time according to a layout. A layout shows how the reference time (Monday, 2 January 2006,
     /// 15:04:05) would be formatted.
     pub(crate) fn format(self, layout: &str, offset: &Offset) -> String {
         let civil = self.civil(offset);
@@ -137,7 +137,7 @@ impl Time {
         };
     }
 
-    /// Formats the fraction of a second. `.000` keeps trailing zeros, `.999` does not.
+    /// Formats the fraction of a second. `.000` keeps trailing zeros, and `.999` removes them.
     fn fraction(self, part: &str) -> String {
         let digits = format!("{:09}", self.nanos);
         let (separator, places) = part.split_at(1);
@@ -294,7 +294,7 @@ fn short_name(name: &str) -> &str {
     name.get(..3).unwrap_or(name)
 }
 
-/// Layout elements. Each element precedes the elements that are prefixes of it.
+/// Layout elements. If an element is a prefix of another, the longer element comes first.
 const PARTS: [&str; 33] = [
     "January",
     "Jan",
@@ -356,7 +356,7 @@ fn part_at(rest: &str) -> usize {
         return 0;
     }
     let part = PARTS.iter().find(|part| rest.starts_with(**part));
-    // `Jan` and `Mon` are elements only if they are not followed by a letter.
+    // `Jan` and `Mon` are layout elements only if no letter follows them.
     let is_word = |part: &str| {
         let follows = rest.get(part.len()..).and_then(|rest| rest.chars().next());
         matches!(part, "Jan" | "Mon") && follows.is_some_and(|next| next.is_ascii_lowercase())
@@ -377,8 +377,8 @@ fn month_days(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Returns the number of days from 1970-01-01 to a date. In this calculation, years start in March, so the
-/// leap day comes last.
+/// Returns the number of days from 1970-01-01 to a date. Internally, years start in March so that the leap
+/// day is the last day of a year.
 fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let era = year.div_euclid(400);
@@ -431,7 +431,7 @@ pub(crate) fn duration_text(nanos: i64) -> String {
     }
 }
 
-/// Parses a duration in Go's format. Returns nanoseconds, or `None` if the duration is invalid.
+/// Parses a duration in Go's format. Returns the number of nanoseconds, or `None` if the duration is invalid.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1.0, rest),
@@ -461,6 +461,6 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
         nanos += number.parse::<f64>().ok()? * factor;
         rest = after;
     }
-    #[expect(clippy::cast_possible_truncation, clippy::as_conversions, reason = "checked to be in range")]
+    #[expect(clippy::cast_possible_truncation, clippy::as_conversions, reason = "the range has been checked")]
     (nanos < 9.2e18).then_some((nanos * sign) as i64)
 }

@@ -1,4 +1,4 @@
-//! Template values: JSON values with the additional distinctions that Go makes.
+//! Template values: JSON values, with additional distinctions that Go's types make.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::semver::Version;
 use crate::time::Time;
 
-/// Maximum number of values, or of 64-byte pieces of text, that can be passed to a custom function.
+/// Maximum size of an argument of a custom function, in values or 64-byte pieces of text.
 const NODES_MAX: usize = 1_000_000;
 
 /// A value in a template.
 #[derive(Clone, Debug)]
 pub(crate) enum Val {
-    /// No value, for example because a key is missing.
+    /// A missing value, for example because a map doesn't have the key.
     Absent,
     /// An explicit null.
     Nil,
@@ -24,7 +24,7 @@ pub(crate) enum Val {
     Int64(i64),
     /// A byte of a string.
     Uint8(u8),
-    /// A component of a semantic version.
+    /// A component of a semantic version, such as `.Major`.
     Uint64(u64),
     Float(f64),
     Str(Rc<str>),
@@ -34,14 +34,15 @@ pub(crate) enum Val {
     Version(Rc<Version>),
 }
 
-/// Declared element type of a list or map. Go shows it in type names and error messages.
+/// Declared element type of a Go list or map, which appears in type names and error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elem {
     Any,
     Str,
     Int,
     List,
-    /// A list that is nil in Go: it is empty and its JSON is null.
+    /// An element type of `interface {}` in a list that is nil in Go. The list is empty, and its JSON is
+    /// null.
     NilAny,
     NilStr,
 }
@@ -52,14 +53,14 @@ pub(crate) struct List {
     pub(crate) items: Rc<Vec<Val>>,
 }
 
-/// A shared map. If `set` or `unset` changes the map, the change is visible through all references to it.
+/// A map that several values can share. If `set` or `unset` changes the map, all of these values change.
 #[derive(Clone, Debug)]
 pub(crate) struct Map {
     pub(crate) elem: Elem,
     pub(crate) items: Rc<RefCell<BTreeMap<String, Val>>>,
 }
 
-/// Drops nested values iteratively. Templates can build chains of any length, so recursion could overflow the
+/// Drops nested values iteratively. Templates can nest values to any depth, so recursion could overflow the
 /// stack.
 fn drop_nested(mut waiting: Vec<Val>) {
     while let Some(mut value) = waiting.pop() {
@@ -97,12 +98,12 @@ impl Drop for Map {
     }
 }
 
-/// Size of a value with all shared parts expanded.
+/// Size of a value. Shared parts count once per reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
-    /// Number of contained values.
+    /// Number of nested values.
     Parts(usize),
-    /// The value contains more values than the counting limit.
+    /// The value contains more than the maximum number of values.
     TooMany,
     /// The value is nested too deeply or is cyclic.
     TooDeep,
@@ -137,14 +138,14 @@ impl Val {
         Self::List(List { elem: Elem::Str, items: Rc::new(items) })
     }
 
-    /// Creates a list of strings, which is nil if it is empty.
+    /// Creates a list of strings. If the list is empty, it is nil in Go.
     pub(crate) fn strings_or_nil<T: Into<Rc<str>>>(items: impl IntoIterator<Item = T>) -> Self {
         let items: Vec<Self> = items.into_iter().map(Self::str).collect();
         let elem = if items.is_empty() { Elem::NilStr } else { Elem::Str };
         Self::List(List { elem, items: Rc::new(items) })
     }
 
-    /// Creates a list of `interface {}` elements, which is nil if it is empty.
+    /// Creates a list of `interface {}` elements. If the list is empty, it is nil in Go.
     pub(crate) fn list_or_nil(items: Vec<Self>) -> Self {
         let elem = if items.is_empty() { Elem::NilAny } else { Elem::Any };
         Self::List(List { elem, items: Rc::new(items) })
@@ -167,7 +168,7 @@ impl Val {
         Self::Int(i64::try_from(count).unwrap_or(i64::MAX))
     }
 
-    /// Converts a value from JSON. As in Go, every number becomes a float.
+    /// Converts a JSON value. Every number becomes a float, as in Go.
     pub(crate) fn from_json(value: &Value) -> Self {
         match value {
             Value::Null => Self::Nil,
@@ -181,8 +182,8 @@ impl Val {
         }
     }
 
-    /// Converts the value to JSON. Returns `None` for a number that JSON can't represent, for a cyclic value,
-    /// and for a value that is too large once its shared parts are expanded.
+    /// Converts the value to JSON. Returns `None` if the value is cyclic, contains a number that JSON can't
+    /// represent, or is larger than `NODES_MAX`.
     pub(crate) fn to_json(&self) -> Option<Value> {
         let mut left = NODES_MAX;
         self.to_json_within(&mut left, 0)
@@ -224,7 +225,7 @@ impl Val {
         matches!(self, Self::List(_) | Self::Map(_))
     }
 
-    /// Measures the value. Stops counting at `parts_max`.
+    /// Measures the size of the value. Stops counting at `parts_max`.
     pub(crate) fn measure(&self, parts_max: usize) -> Weight {
         let mut waiting = vec![(self.clone(), 0)];
         let mut parts = 0_usize;
@@ -251,7 +252,7 @@ impl Val {
         matches!(self, Self::List(list) if matches!(list.elem, Elem::NilAny | Elem::NilStr))
     }
 
-    /// Returns the value of an integer type.
+    /// Returns the number if the value has an integer type.
     pub(crate) fn integer(&self) -> Option<i128> {
         match self {
             Self::Int(value) | Self::Int64(value) => Some(i128::from(*value)),

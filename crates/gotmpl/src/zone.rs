@@ -1,4 +1,4 @@
-//! Time zones, from a database that is part of the program. Templates therefore produce the same result on
+//! Time zones, from a database that is embedded in the binary. Templates therefore produce the same result on
 //! every machine.
 
 use jiff::Timestamp;
@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offset {
     pub(crate) seconds: i64,
-    /// Abbreviation such as `CEST`. Empty if only the offset is known.
+    /// Abbreviation such as `CEST`. Empty if only the numeric offset is known.
     pub(crate) name: String,
 }
 
@@ -17,10 +17,12 @@ impl Offset {
         Self { seconds: 0, name: "UTC".to_owned() }
     }
 
-    /// Formats the offset as `+02:00`, with the given separator, and with or without minutes and seconds.
+    /// Formats the offset, such as `+02:00`. `parts` is the number of units to include: hours, minutes and
+    /// seconds.
     pub(crate) fn digits(&self, separator: &str, parts: usize) -> String {
         let size = self.seconds.unsigned_abs();
-        // Go drops the smaller units before it checks the sign.
+        // Go divides the offset by 60 before it checks the sign, so an offset of less than a minute always
+        // gets a plus sign.
         let sign = if self.seconds / 60 < 0 { '-' } else { '+' };
         let all = [size / 3600, size / 60 % 60, size % 60];
         let all: Vec<String> = all.iter().take(parts).map(|part| format!("{part:02}")).collect();
@@ -33,7 +35,7 @@ impl Offset {
 pub(crate) struct Zone(Option<TimeZone>);
 
 impl Zone {
-    /// Looks up a zone by its exact name. `Local` and an empty name mean UTC.
+    /// Looks up a zone by its exact name. Returns UTC for `Local` and for an empty name.
     pub(crate) fn find(name: &str) -> Option<Self> {
         if matches!(name, "" | "UTC" | "Local") {
             return Some(Self(None));
@@ -47,7 +49,7 @@ impl Zone {
 
     pub(crate) fn offset_at(&self, seconds: i64) -> Offset {
         let Some(zone) = &self.0 else { return Offset::utc() };
-        // For times outside the range of timestamps, the first or last rule applies.
+        // Times outside the range of `Timestamp` use the first or last rule of the zone.
         let edge = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
         let moment = Timestamp::from_second(seconds).unwrap_or(edge);
         let info = zone.to_offset_info(moment);

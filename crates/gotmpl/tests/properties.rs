@@ -1,4 +1,4 @@
-//! Properties for arbitrary text: parsing and rendering terminate without a panic.
+//! Properties that hold for arbitrary text: parsing and rendering terminate without a panic.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use tidegate_gotmpl::{Engine, Limits, MissingKey};
 
 const LIMITS: Limits = Limits { steps: 20_000, output_bytes: 64 << 10, depth: 20 };
 
-/// Pieces of templates, from which many valid texts result.
+/// Pieces of templates. Random combinations of them are often valid.
 const PIECES: [&str; 60] = [
     "{{",
     "}}",
@@ -137,7 +137,7 @@ fn an_endless_template_is_stopped() {
         let error = engine.parse("base", text).unwrap().render(&data()).unwrap_err().to_string();
         assert!(error.contains(reason), "{text}: {error}");
     }
-    // Doubling a value repeatedly is cheap, because its parts are shared, until a function reads the whole
+    // Doubling a value is cheap because both copies share their parts, until a function reads the whole
     // value.
     let doubled = "{{$d := dict}}{{range until 60}}{{$d = dict \"a\" $d \"b\" $d}}{{end}}";
     for call in [
@@ -158,8 +158,8 @@ fn an_endless_template_is_stopped() {
     assert!(engine.parse("base", &nested).unwrap_err().to_string().contains("nested deeper"));
 }
 
-/// A template can nest values to any depth, so handling them must not use stack space in proportion to the
-/// depth.
+/// Checks that deep values don't overflow the stack. Templates can nest values to any depth, so the stack
+/// usage must not depend on the depth.
 #[test]
 fn a_deeply_nested_value_terminates() {
     let engine = Engine::with_sprig().limits(Limits { steps: 1_000_000, ..LIMITS });

@@ -1,7 +1,7 @@
-//! Templates with the results of Go's `text/template` and sprig.
+//! Comparison of rendered templates with the results of Go's `text/template` and sprig.
 //!
-//! `tests/table/cases.jsonl` contains one case per line: a template, its data (`data.json` by default), and
-//! Go's output or error. Only `scripts/template-table/make` writes this file, using a Go toolchain.
+//! `tests/table/cases.jsonl` contains one case per line: a template, its data (by default, `data.json`), and
+//! Go's output or error. Only `scripts/template-table/make` writes this file, and it requires a Go toolchain.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use serde_json::Value;

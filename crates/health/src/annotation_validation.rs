@@ -14,7 +14,7 @@ pub fn review_annotations(object: &Object) -> Vec<(&'static str, String)> {
         && !["on", "off", "required"].contains(&request)
     {
         let problem = format!(
-            "invalid value {request:?} of annotation {HEALTH_CONVENTION} is ignored; use off, required or on"
+            "invalid value {request:?} for annotation {HEALTH_CONVENTION} is ignored; use off, required or on"
         );
         found.push(("invalid-health-convention", problem));
     }
@@ -24,14 +24,14 @@ pub fn review_annotations(object: &Object) -> Vec<(&'static str, String)> {
     let Some(rule) = Expressions::from_annotations(object) else { return found };
     if let Some(reason) = rule.error_reason() {
         let problem = format!(
-            "invalid health expressions in its annotations, so its health is Unknown and its wave does not complete: {reason}"
+            "invalid health expressions in the annotations, so the object's health is Unknown and the wave does not complete: {reason}"
         );
         found.push(("invalid-health-expression", problem));
     }
     found.extend(rule.suspicious_parts().into_iter().map(|doubt| {
         (
             "doubtful-health-expression",
-            format!("a health expression in its annotations may never return a result: {doubt}"),
+            format!("a health expression in the annotations may never return a result: {doubt}"),
         )
     }));
     found

@@ -5,7 +5,7 @@ use tidegate_model::Object;
 use crate::fields::{Condition, Node};
 use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing, require_version};
 
-/// Returns the health of a definition, which is Healthy once its kind is served.
+/// Returns the health of a CustomResourceDefinition, which is Healthy once its kind is served.
 ///
 /// Returns Progressing while the `Established` condition is missing, because other controllers may write
 /// their conditions first.

@@ -1,4 +1,4 @@
-//! Kinds in the group `argoproj.io`. The Application kind doesn't have a rule: an app of apps waits for its
+//! Kinds in the `argoproj.io` group. The Application kind doesn't have a rule: an app of apps waits for its
 //! children only if it is configured to do so.
 
 use tidegate_model::Object;

@@ -7,14 +7,14 @@ use crate::{HealthError, HealthRules, layers};
 /// Time that is used by callers without a clock. Scripts see this time, and grace periods never end.
 const UNKNOWN_TIME: Timestamp = Timestamp::from_millis(0);
 
-/// Returns the health of an object according to the built-in rules, as if its grace period never ended. This
-/// is the same as [`HealthRules::assess`](crate::HealthRules::assess) without scripts.
+/// Returns the health of an object according to the built-in rules, as if its grace period never ended.
+/// Equivalent to [`HealthRules::assess`](crate::HealthRules::assess) without scripts.
 pub fn assess(object: &Object) -> Option<Result<Health, HealthError>> {
     HealthRules::built_in().assess(object, UNKNOWN_TIME)
 }
 
 /// Returns the observation of an object at a given time according to the built-in rules, for the operation's
-/// state machine. This is the same as [`HealthRules::observe`](crate::HealthRules::observe) without scripts.
+/// state machine. Equivalent to [`HealthRules::observe`](crate::HealthRules::observe) without scripts.
 pub fn observe(object: &Object, at: Timestamp) -> Observation {
     HealthRules::built_in().observe(object, at)
 }

@@ -28,7 +28,7 @@ pub(crate) fn conditions_v1(object: &Object) -> Option<Value> {
     serde_json::from_str(object.annotation(CONDITIONS_V1)?).ok()
 }
 
-/// Returns true if the autoscaler is failing for a reason that has nothing to do with metrics.
+/// Returns true if the autoscaler is failing for a reason that isn't related to metrics.
 pub(crate) fn is_invalid(object: &Object) -> bool {
     let of_v1 = conditions_v1(object);
     let conditions = object.pointer("/status/conditions").into_iter().chain(&of_v1);
@@ -51,7 +51,7 @@ pub(crate) fn pod_autoscaler(object: &Object) -> Verdict {
     let entries = match &parsed {
         Value::Null => &[],
         Value::Array(entries) => entries.as_slice(),
-        _ => return Err(invalid("it must be a list".to_owned())),
+        _ => return Err(invalid("the value is not a list".to_owned())),
     };
     let conditions: Vec<_> = entries
         .iter()

@@ -33,7 +33,7 @@ struct RuleTable {
 
 static TABLE: LazyLock<RuleTable> = LazyLock::new(|| {
     let mut table = RuleTable::default();
-    // If a file is invalid, it doesn't provide any rows. A test checks that all files are valid.
+    // An invalid file doesn't provide any rows. A test checks that all files are valid.
     for row in FILES.iter().filter_map(|(_, text)| row::parse_rows(text).ok()).flatten() {
         let place = table.rows.len();
         for kind in &row.kinds {

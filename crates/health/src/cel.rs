@@ -1,8 +1,9 @@
-//! User rules written as CEL expressions, as in Flux. They define when an object is current, in progress or
-//! failed.
+//! User rules written as CEL expressions, as in Flux. The expressions define when an object is current, in
+//! progress or failed.
 //!
-//! The part of CEL that such expressions use is supported, with a step budget: fields, operators, macros,
-//! strings and optional fields. Expressions have no clock and only JSON's types.
+//! Tidegate supports the part of CEL that such expressions typically use: fields, operators, macros, strings
+//! and optional fields. The number of steps is limited. Expressions can't read a clock, and their only types
+//! are those of JSON.
 
 mod budget;
 mod condition;
@@ -37,7 +38,7 @@ pub const EXPRESSIONS_KEY_PREFIX: &str = "tidegate.health.";
 const USUAL_NAMES: [&str; 10] =
     ["self", "apiVersion", "kind", "metadata", "spec", "status", "data", "type", "rules", "parameters"];
 
-/// A rule that consists of expressions. An invalid rule still applies to its kind: the health of that kind's
+/// Rule that consists of expressions. An invalid rule still applies to its kind: the health of that kind's
 /// objects is then Unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expressions {
@@ -93,7 +94,7 @@ impl Expressions {
         Some(Self::load("", "annotation", Json::Object(source)))
     }
 
-    /// Returns the kind or pattern to which the rule applies.
+    /// Returns the kind or pattern that the rule applies to.
     pub fn target(&self) -> &str {
         &self.target
     }

@@ -6,7 +6,7 @@ use tidegate_model::{Gvk, Object};
 use crate::text::{MESSAGE_BYTES_MAX, shorten};
 
 /// Describes what is blocking an object's deletion, as a phrase that follows "waits for". Returns an empty
-/// string if this is unknown or the object isn't being deleted.
+/// string if the reason is unknown or the object isn't being deleted.
 pub fn deletion_blockers(object: &Object) -> String {
     if !object.is_deleting() {
         return String::new();

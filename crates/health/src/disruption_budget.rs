@@ -6,7 +6,7 @@ use crate::fields::Node;
 use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing};
 
 /// Returns the health of a budget. A budget that currently doesn't allow disruptions (`InsufficientPods`) is
-/// considered to be working. Any other reason for a `False` condition means that the budget doesn't work.
+/// working as intended. Any other reason for a `False` condition means that the budget doesn't work.
 pub(crate) fn disruption_budget(object: &Object) -> Verdict {
     let node = Node::for_object(object);
     let conditions = node.conditions()?;

@@ -75,7 +75,7 @@ pub enum HealthError {
     },
     /// A health script exceeded the maximum memory.
     #[error(
-        "health script {script} was stopped: it needed more than {limit} bytes of memory; make it use less"
+        "health script {script} was stopped: it needed more than {limit} bytes of memory; reduce its memory usage"
     )]
     ScriptMemory {
         /// Origin of the script.
@@ -99,10 +99,11 @@ pub enum HealthError {
     },
 }
 
-/// Converts an error to [`HealthStatus::Unknown`], with the reason as its message.
+/// Converts an error to a health with the error as its message. [`HealthError::NoStatus`] becomes
+/// [`HealthStatus::Missing`], and all other errors become [`HealthStatus::Unknown`].
 ///
-/// As in Argo CD, a missing health status has the same effect as [`HealthStatus::Missing`]: operations wait
-/// for a resource, whereas a hook counts as done once it has been created.
+/// As in Argo CD, operations wait for a resource whose health is Missing, but a hook whose health is Missing
+/// counts as done once it has been created.
 impl From<HealthError> for Health {
     fn from(error: HealthError) -> Self {
         let status = match error {

@@ -1,4 +1,4 @@
-//! The generation to which an object's status refers.
+//! Generation that an object's status refers to.
 
 use serde_json::Value;
 use tidegate_model::Object;

@@ -35,7 +35,7 @@ pub(crate) fn apply_grace_period(object: &Object, health: &mut Health, now: Time
     if health.status != HealthStatus::Degraded || period.is_zero() {
         return None;
     }
-    // The cluster's clock may be ahead.
+    // The cluster's clock may be ahead of the local clock.
     let ends = failure_start(object, &health.message).map(|began| began.min(now) + period);
     if ends.is_none_or(|ends| ends > now) {
         health.status = HealthStatus::Progressing;

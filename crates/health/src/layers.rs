@@ -33,11 +33,11 @@ impl Layer {
     }
 }
 
-/// Health, along with its evidence.
+/// Health of an object, and the data that its evidence is based on.
 #[derive(Debug)]
 pub(crate) struct LayeredHealth {
     pub verdict: Option<Verdict>,
-    /// Generation of the conditions on which the health is based.
+    /// Generation of the conditions that the health is based on.
     generation: Option<i64>,
     /// True if the convention applies but couldn't determine the health.
     is_undetermined: bool,
@@ -53,8 +53,8 @@ impl LayeredHealth {
     }
 }
 
-/// Returns the layer below the user rules that applies to a kind. `None` if the table states that the kind
-/// doesn't have a health status.
+/// Returns the layer that applies to a kind without a user rule. Returns `None` if the table states that the
+/// kind doesn't have a health status.
 pub(crate) fn layer_of_kind(group: &str, kind: &str, convention: bool) -> Option<Layer> {
     if code_rule(group, kind).is_some() {
         return Some(Layer::BuiltIn);
@@ -130,7 +130,7 @@ fn assess_without_user_rules(object: &Object, convention: bool) -> LayeredHealth
 /// - For kinds whose status refers to the object rather than to a version of its spec (a Job runs one
 ///   template, a claim is bound once): identity.
 /// - For all other kinds: the generation if the status contains it; identity while the object has had only
-///   one spec (generation 1); otherwise none, in which case operations just wait for some time.
+///   one spec (generation 1); otherwise none, so operations just wait for some time.
 ///
 /// Evidence determines whether a health result can be *trusted*. If a kind has no health rule, there is no
 /// result to trust. For such a kind, the returned value is meaningless, and gates must not wait for it.
@@ -138,7 +138,7 @@ pub fn evidence(object: &Object) -> Evidence {
     evidence_for_condition(object, None)
 }
 
-/// Returns the evidence. `condition` is the generation of the conditions on which the health is based.
+/// Returns the evidence. `condition` is the generation of the conditions that the health is based on.
 fn evidence_for_condition(object: &Object, condition: Option<i64>) -> Evidence {
     let observed = generation::observed_generation(object).or(condition);
     let proof = match (object.group(), object.kind()) {

@@ -1,8 +1,9 @@
-//! Health of Kubernetes objects, with one rule per kind. There are three layers, and the first one that has a
-//! rule applies:
+//! Health of Kubernetes objects, with one rule per kind. There are three layers of rules. The first layer
+//! that has a rule for an object applies:
 //!
 //! 1. rules defined by the user ([`HealthRules`]);
-//! 2. built-in rules: functions for Kubernetes' own kinds, and a table of data for custom resources (`builtin/`);
+//! 2. built-in rules: functions for Kubernetes' own kinds, and a table of data for custom resources
+//!    (`builtin/`);
 //! 3. the general convention for the status of custom resources (`status_convention.rs`).
 //!
 //! ```text
@@ -12,8 +13,8 @@
 //! ```
 //!
 //! - The rules for built-in kinds, their statuses, and the messages that users' tools match are the same as
-//!   in Argo CD. If Argo CD has no message, or an uninformative one, the message describes the object's
-//!   progress, because users read it in `tidegate explain`.
+//!   in Argo CD. If Argo CD has no message, or an uninformative message, Tidegate's message describes the
+//!   object's progress, because users read it in `tidegate explain`.
 //! - Health scripts written for Argo CD run unchanged, in a sandbox with step and memory limits.
 //! - A built-in result always has a message, so that it always replaces an earlier message
 //!   (`1 of 3 replicas available`).

@@ -17,7 +17,7 @@ pub fn runs_pods(gvk: &Gvk) -> bool {
     )
 }
 
-/// Severity of a pod problem. The worst severity is last. The worst problem is reported.
+/// Severity of a pod problem, from mildest to worst. Only the worst problem is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ProblemSeverity {
     NotReady,
@@ -32,8 +32,8 @@ enum ProblemSeverity {
 /// Problem with a pod.
 struct PodProblem {
     severity: ProblemSeverity,
-    /// Number of restarts. Among problems with the same severity, the one with the most restarts is reported
-    /// first.
+    /// Number of restarts. Among problems with the same severity, the problem with the most restarts is
+    /// reported.
     restarts: i64,
     pod: String,
     sentence: String,

@@ -10,11 +10,11 @@ use crate::verdict::Verdict;
 use crate::{HealthError, lua};
 
 /// Health rules of an engine: user rules, then built-in rules, then the general convention for the status of
-/// custom resources. They are cheap to clone and can be shared between threads.
+/// custom resources. A set of rules is cheap to clone and can be shared between threads.
 ///
-/// Several sources are checked in order, and the first one with a rule for an object applies. The order is:
-/// expressions in the object's annotations, the user rule for exactly its kind, the first user rule with a
-/// matching pattern, and then the next layer.
+/// The first rule that matches an object applies. Rules are checked in this order: expressions in the
+/// object's annotations, the user rule for exactly the object's kind, the first user rule with a matching
+/// pattern, the built-in rule, and the general convention.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HealthRules {
     user: Arc<UserRules>,
@@ -23,7 +23,7 @@ pub struct HealthRules {
 
 #[derive(Debug, Default, PartialEq)]
 struct UserRules {
-    /// User rules, by the kind to which they apply.
+    /// User rules for exact kinds, by kind.
     exact: BTreeMap<String, UserRule>,
     patterns: BTreeMap<String, UserRule>,
 }
@@ -79,14 +79,14 @@ impl HealthRules {
         Self::default()
     }
 
-    /// Creates rules with scripts that take precedence over the built-in rules. Two scripts for the same kind or pattern are an
-    /// error.
+    /// Creates rules with scripts that take precedence over the built-in rules. Returns an error if two
+    /// scripts have the same kind or pattern.
     pub fn with_scripts(scripts: impl IntoIterator<Item = Script>) -> Result<Self, ScriptError> {
         Self::with_rules(scripts.into_iter().map(UserRule::Script))
     }
 
-    /// Creates rules with user rules that take precedence over the built-in rules. Two rules for the same
-    /// kind or pattern are an error.
+    /// Creates rules with user rules that take precedence over the built-in rules. Returns an error if two
+    /// rules have the same kind or pattern.
     pub fn with_rules(rules: impl IntoIterator<Item = UserRule>) -> Result<Self, ScriptError> {
         let mut own = UserRules::default();
         for rule in rules {
@@ -103,8 +103,8 @@ impl HealthRules {
         Ok(Self { user: Arc::new(own), ..Self::default() })
     }
 
-    /// Same as [`Self::with_rules`], but for independent rules. If two rules have the same kind or pattern,
-    /// only that kind is affected: the health of its objects becomes Unknown.
+    /// Works like [`Self::with_rules`], but for independent rules. If two rules have the same kind or
+    /// pattern, only the matching objects are affected: their health becomes Unknown.
     pub fn with_rules_lenient(rules: impl IntoIterator<Item = UserRule>) -> Self {
         let mut by_target: BTreeMap<String, UserRule> = BTreeMap::new();
         for rule in rules {
@@ -139,7 +139,8 @@ impl HealthRules {
         self.user.exact.values().chain(self.user.patterns.values())
     }
 
-    /// Returns the reasons why user rules are invalid. Each of them affects only the kind of its rule.
+    /// Returns the reasons why user rules are invalid. An invalid rule affects only the kind that it applies
+    /// to.
     pub fn rule_errors(&self) -> impl Iterator<Item = String> {
         self.user_rules().filter_map(UserRule::error)
     }
@@ -165,7 +166,7 @@ impl HealthRules {
         self.user.exact.get(&key).or_else(|| self.user.patterns.values().find(means))
     }
 
-    /// Returns the script for a kind.
+    /// Returns the user script that applies to a kind, if any.
     pub fn script(&self, group: &str, kind: &str) -> Option<&Script> {
         match self.user_rule(group, kind)? {
             UserRule::Script(script) => Some(script),
@@ -204,7 +205,7 @@ impl HealthRules {
         let (group, kind) = (object.group(), object.kind());
         match self.layer(object)? {
             Layer::User if Expressions::is_annotated(object) => {
-                Some("CEL expressions in its annotations".to_owned())
+                Some("CEL expressions in the object's annotations".to_owned())
             }
             layer => self.rule_of_layer(layer, group, kind),
         }
@@ -233,8 +234,8 @@ impl HealthRules {
         })
     }
 
-    /// Returns the health of an object at the time `now`. Scripts can read this time, and it determines when
-    /// grace periods end.
+    /// Returns the health of an object at the time `now`. Scripts can read this time, and grace periods end
+    /// according to this time.
     ///
     /// - `None`: the object doesn't have a health status, and gates don't wait for it (ConfigMap, Secret,
     ///   roles, …).

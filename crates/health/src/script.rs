@@ -1,4 +1,4 @@
-//! Health scripts and the kinds to which they apply, named as in Argo CD.
+//! Health scripts and the kinds that they apply to, named as in Argo CD.
 
 use crate::lua;
 
@@ -9,8 +9,8 @@ pub const SCRIPT_KEY_PREFIX: &str = "resource.customizations.health.";
 /// Maximum length of a script in bytes. This is a hundred times the length of Argo CD's own scripts.
 pub const SCRIPT_BYTES_MAX: usize = 256 << 10;
 
-/// A health script. An invalid script still applies to its kind, and the health of that kind's objects is
-/// then [`HealthStatus::Unknown`]. Using another rule instead could open a gate without evidence.
+/// Health script. An invalid script still applies to its kind, and the health of that kind's objects is then
+/// [`HealthStatus::Unknown`]. Using another rule instead could open a gate without evidence.
 ///
 /// [`HealthStatus::Unknown`]: tidegate_model::HealthStatus::Unknown
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Script {
         }
     }
 
-    /// Same as [`Script::new`], but for independent scripts: an error is stored and can be read with
+    /// Works like [`Script::new`], but for independent scripts: an error is stored and can be read with
     /// [`Script::error`].
     pub fn load(target: impl Into<String>, name: impl Into<String>, text: impl Into<String>) -> Self {
         let (target, name, text) = (target.into(), name.into(), text.into());
@@ -108,7 +108,7 @@ impl Script {
         Self { target: target.into(), name: name.into(), text: String::new(), error: fault }
     }
 
-    /// [Loads](Script::load) a script from a folder. `path` is relative to the folder, with `/` as the separator:
+    /// [Loads](Script::load) a script from a folder. `path` is relative to the folder, with `/` as separator:
     /// `<group>/<Kind>/health.lua` or `<Kind>/health.lua`, where `_` matches any text.
     pub fn from_path(
         path: &str,

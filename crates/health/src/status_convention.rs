@@ -1,10 +1,10 @@
 //! General convention for the status of custom resources that don't have a rule.
 //!
 //! Controllers that follow the convention write the observed generation, and conditions with well-known
-//! names. Kubernetes' cli-utils documents the convention as `kstatus`. The checks run in the same order: an
-//! outdated status, `Stalled`, `Failed`, `Degraded`, `Reconciling`, `Ready`, `Available`, and finally the
-//! generation alone, unless the phase says that the object isn't ready. There are no errors: if a status
-//! doesn't follow the convention, the object has no health status.
+//! names. Kubernetes' cli-utils documents the convention as `kstatus`. As in cli-utils, the checks run in
+//! this order: an outdated status, `Stalled`, `Failed`, `Degraded`, `Reconciling`, `Ready`, `Available`, and
+//! finally the generation alone, unless the phase says that the object isn't ready. There are no errors: if a
+//! status doesn't follow the convention, the object has no health status.
 
 use serde_json::Value;
 use tidegate_model::annotations::HEALTH_CONVENTION;
@@ -14,7 +14,7 @@ use crate::application::is_hook;
 use crate::builtin::RowAssessment;
 use crate::generation;
 
-/// Time in seconds after an object's creation within which its controller is expected to report a first
+/// Maximum time in seconds from an object's creation until its controller is expected to report a first
 /// status.
 const STATUS_EXPECTED_SECONDS: i64 = 60;
 
@@ -59,7 +59,7 @@ const KUBERNETES_GROUPS: [&str; 18] = [
     "storage.k8s.io",
     "storagemigration.k8s.io",
 ];
-/// Third-party kinds that intentionally have no health status; see the module `argo`.
+/// Third-party kinds that intentionally have no health status; see the `argo` module.
 const EXCLUDED_KINDS: [(&str, &str); 2] = [("argoproj.io", "Application"), ("argoproj.io", "AppProject")];
 
 /// Returns true if the convention can apply to a kind.
@@ -144,8 +144,8 @@ const NOT_READY_PHASES: [&str; 16] = [
 ];
 const FAILED_PHASES: [&str; 4] = ["failed", "failure", "error", "degraded"];
 
-/// Returns the health based on the phase, for an object whose controller writes the generation but none of
-/// the convention's conditions.
+/// Returns the health of an object according to its phase. Applies if the controller writes the generation
+/// but none of the convention's conditions.
 fn phase_health(object: &Object) -> Option<(HealthStatus, String)> {
     ["phase", "state", "status"].into_iter().find_map(|field| {
         let word = object.pointer(&format!("/status/{field}"))?.as_str()?;
@@ -192,9 +192,9 @@ fn has_no_status(object: &Object) -> bool {
 }
 
 /// Returns the provisional health of an object that may still receive its first status. This health is
-/// Healthy, and only time can confirm it. A wave waits for such an object as long as for any other status
-/// without a generation. The wave therefore neither hangs on a kind that never reports a status nor continues
-/// before the first report. Hooks count as done once they have been created.
+/// Healthy, but without evidence, so a wave waits for some time before it accepts the health. The wave
+/// therefore neither hangs on a kind that never reports a status nor continues before the first report. Hooks
+/// don't have a provisional health, because they count as done once they have been created.
 pub(crate) fn provisional_health(object: &Object, now: Timestamp) -> Option<Health> {
     let may_speak = has_no_status(object) && !is_hook(object) && !is_status_overdue(object, now);
     may_speak.then(|| Health::new(HealthStatus::Healthy, "has reported no status"))

@@ -40,8 +40,8 @@ pub fn binds_with_consumer(class: &Object) -> bool {
     class.text("/volumeBindingMode") == "WaitForFirstConsumer"
 }
 
-/// Returns the health of a claim that is waiting for its first consumer. It is Healthy, because a wave could
-/// otherwise end up waiting for a Pod in a later wave.
+/// Returns the health of a claim that is waiting for its first consumer. The claim counts as Healthy, because
+/// a wave could otherwise end up waiting for a Pod in a later wave.
 pub fn waits_for_consumer() -> Health {
     Health::new(HealthStatus::Healthy, "Waiting for the first Pod that uses it")
 }

@@ -1,7 +1,7 @@
 //! Texts of bounded length.
 
-/// Maximum length of a message in bytes. Messages are recorded in events and shown on one screen. The last
-/// message of a container can be longer.
+/// Maximum length of a message in bytes. Messages are recorded in events and shown on one screen, but a
+/// container's termination message can be longer.
 pub const MESSAGE_BYTES_MAX: usize = 4_096;
 
 /// Truncates a text to the given number of bytes, and adds a mark if it was truncated.

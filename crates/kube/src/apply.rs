@@ -44,7 +44,7 @@ impl KubeCluster {
         let manner = WriteOptions { manager: FIELD_MANAGER, validate, dry_run, operation };
         let gvk = object.gvk();
         let only = match mode {
-            // A manifest with a version may replace only that version.
+            // A manifest that contains a resource version may replace only that version.
             WriteMode::Replace { recreate: false } if resource_version.is_empty() => {
                 object.resource_version().to_owned()
             }
@@ -108,9 +108,9 @@ impl KubeCluster {
         }
     }
 
-    /// Changes the kind of the error if the server did not respond to a write but a read of the same object
-    /// succeeds. In that case, the cluster is available, but something that writes depend on, such as an
-    /// admission webhook, is not.
+    /// Changes the kind of the error if the server did not respond to a write but responds to a read of the
+    /// same object. The cluster is then available, but a dependency of writes, such as an admission webhook,
+    /// isn't responding.
     async fn reclassify_timeout(&self, target: &Target<'_>, error: ClusterError) -> ClusterError {
         let place = if target.name.is_empty() {
             format!("{}?limit=1", target.collection_path())
@@ -155,8 +155,8 @@ impl KubeCluster {
                 }
                 Err(refused) => refused,
             };
-            // Server-side apply refuses unknown fields regardless of the validation mode; other writes drop
-            // them.
+            // Server-side apply refuses unknown fields even without validation, whereas other writes drop
+            // these fields.
             match refused.refusal.as_deref() {
                 Some(Refusal::UnknownFields(paths))
                     if !manner.validate && warnings.len() < UNKNOWN_FIELDS_MAX =>
@@ -196,8 +196,8 @@ impl KubeCluster {
         self.replace_version(&target, target.path(), &object, manner).await
     }
 
-    /// Replaces the status of exactly the version that was read. Replaces the whole object if the kind does not have a status
-    /// subresource.
+    /// Replaces the status of exactly the version that was read. Replaces the whole object if the kind does
+    /// not have a status subresource.
     pub(crate) async fn put_object_status(
         &self,
         object: Object,

@@ -29,10 +29,10 @@ pub struct KubeCluster {
     shared: Arc<Inner>,
     /// User to impersonate for writes, or `None` for Tidegate's own user.
     user: Option<Arc<str>>,
-    /// True if applications share search results, because many of them are planned with this cluster at the
+    /// True if applications share search results. Set if many applications on this cluster are planned at the
     /// same time.
     has_shared_searches: bool,
-    /// True if the writes that don't belong to an operation are performed by a command rather than a service.
+    /// True if writes outside an operation are made by a command rather than a service.
     is_for_command: bool,
 }
 
@@ -43,7 +43,7 @@ struct Inner {
     namespace: String,
     /// User in the configuration. Empty if the configuration doesn't contain a user.
     configured_user: String,
-    /// Kinds for which the last search failed and the failure has been reported.
+    /// Kinds whose last search failed and whose failure has already been reported.
     reported_unsearched: Mutex<BTreeSet<Gvk>>,
     searches: SearchRequests,
     reviews: RuleRequests,
@@ -78,7 +78,7 @@ impl KubeCluster {
 
     /// Sets the user in the configuration.
     pub(crate) fn with_configured_user(mut self, user: String) -> Self {
-        // The state is not shared yet.
+        // No clone exists yet, so the state can be changed.
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.configured_user = user;
         }
@@ -96,8 +96,8 @@ impl KubeCluster {
         Self { has_shared_searches: true, ..self }
     }
 
-    /// Configures the cluster for use by a command. Writes that don't belong to an operation then use the
-    /// commands' field manager instead of the service's.
+    /// Configures the cluster for use by a command. Writes outside an operation then use the commands' field
+    /// manager instead of the service's.
     #[must_use]
     pub fn for_command(self) -> Self {
         Self { is_for_command: true, ..self }
@@ -140,21 +140,21 @@ impl KubeCluster {
         &self.shared.namespace
     }
 
-    /// Starts a discovery to check that the server responds and accepts the credentials. The next discovery
-    /// continues from this response, so the check doesn't cost an extra request.
+    /// Checks that the server responds and accepts the credentials, by starting a discovery. The next
+    /// discovery continues from this response, so the check doesn't cost an extra request.
     pub async fn check_connection(&self) -> Result<(), ClusterError> {
         self.kinds().check_connection(self.api_server()).await
     }
 
     /// Returns the identity that distinguishes this cluster from another cluster at the same URL: the UID of
-    /// its `kube-system` namespace. `None` if permission to read the namespace is missing. This doesn't
-    /// require discovery, because every server serves namespaces.
+    /// its `kube-system` namespace. `None` if permission to read the namespace is missing. Doesn't require
+    /// discovery, because every server serves namespaces.
     pub async fn identity(&self) -> Result<Option<String>, ClusterError> {
         identity::parse_identity(&self.api_server().call_with_retry(&identity::identity_call()?).await?)
     }
 
     /// Restricts all calls to the cluster with the given [identity](Self::identity). Each new connection is
-    /// checked before its first use, and is closed if it leads to another cluster.
+    /// checked before its first use, and is closed if another cluster responds.
     pub fn expect_identity(&self, identity: &str) {
         self.api_server().transport().expected_cluster().expect_identity(identity.to_owned());
     }
@@ -195,7 +195,8 @@ impl KubeCluster {
         self.user.clone()
     }
 
-    /// Records which of the searched kinds could not be searched, and returns those that have not been reported yet.
+    /// Records the kinds in `searched` that could not be searched, and returns the kinds that have not been
+    /// reported yet.
     pub(crate) fn record_unsearched(&self, searched: &[Gvk], unsearched: &BTreeSet<Gvk>) -> BTreeSet<Gvk> {
         let mut reported = self.shared.reported_unsearched.lock().unwrap_or_else(PoisonError::into_inner);
         reported.retain(|gvk| !searched.contains(gvk) || unsearched.contains(gvk));
@@ -311,14 +312,8 @@ impl Cluster for KubeCluster {
         self.list_events_about(object).await
     }
 
-    async fn logs(
-        &self,
-        namespace: &str,
-        pod: &str,
-        container: &str,
-        limit_bytes: usize,
-    ) -> Result<String, ClusterError> {
-        self.read_log_tail(namespace, pod, container, limit_bytes).await
+    async fn logs(&self, container: &Container, limit_bytes: usize) -> Result<String, ClusterError> {
+        self.read_log_tail(container, limit_bytes).await
     }
 
     async fn follow_logs(&self, container: &Container, from: LogStart) -> Result<LogStream, ClusterError> {

@@ -33,7 +33,7 @@ pub struct ClusterConnection {
     pub key_data: String,
     /// Host name in the server's certificate, if it differs from the host in the URL.
     pub server_name: String,
-    /// Skip verification of the server's certificate.
+    /// True to skip the verification of the server's certificate.
     pub insecure: bool,
     /// Proxy URL. Empty for no proxy.
     pub proxy_url: String,
@@ -56,8 +56,8 @@ pub(crate) struct ResolvedConfig {
     pub(crate) credentials: Option<Arc<ProgramCredentials>>,
 }
 
-/// Returns the configuration with current credentials. The credentials are never the ones that the server has
-/// just refused.
+/// Returns the configuration with current credentials. Never returns credentials that the server has just
+/// refused.
 pub(crate) async fn resolve_config(
     declared: &ClusterConnection,
     refused: Option<&Arc<ProgramCredentials>>,

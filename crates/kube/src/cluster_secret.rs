@@ -17,8 +17,8 @@ const COMMAND_MAX: usize = 4_096;
 const HINT_MAX: usize = 300;
 /// Label of the Secrets that declare a cluster.
 const LABEL: (&str, &str) = ("argocd.argoproj.io/secret-type", "cluster");
-/// Annotation in which kubectl stores the last applied manifest. For a Secret, it contains all of the
-/// Secret's values.
+/// Annotation in which kubectl stores the last applied manifest. On a Secret, the annotation contains all of
+/// the Secret's values.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A cluster declared by a Secret.
@@ -108,14 +108,14 @@ fn fill_secret(declaration: &mut ClusterSecret, mut fields: BTreeMap<String, Str
         || server.chars().any(|c| c.is_control() || c.is_whitespace())
         || server.contains('@')
     {
-        return Err("its server is missing or is not an https:// URL".to_owned());
+        return Err("server is missing or is not an https:// URL".to_owned());
     }
     if namespaces.split(',').any(|namespace| !namespace.trim().is_empty()) {
-        return Err("its field namespaces limits the cluster to some namespaces, which is not supported yet"
+        return Err("the namespaces field limits the cluster to some namespaces, which is not supported yet"
             .to_owned());
     }
     if !matches!(wide.trim(), "" | "true") {
-        return Err("its field clusterResources excludes cluster-scoped objects, which is not supported yet"
+        return Err("the clusterResources field excludes cluster-scoped objects, which is not supported yet"
             .to_owned());
     }
     if config.trim().is_empty() {
@@ -123,7 +123,7 @@ fn fill_secret(declaration: &mut ClusterSecret, mut fields: BTreeMap<String, Str
     }
     // Don't quote the parser's message, which may contain the input.
     let config: Map<String, Value> =
-        serde_json::from_str(&config).map_err(|_| "its config is not a JSON object".to_owned())?;
+        serde_json::from_str(&config).map_err(|_| "config is not a JSON object".to_owned())?;
     let provider = parse_config(&mut declaration.connection, &config)?;
     let secret = declaration.secret_name.clone();
     declaration.connection.exec =
@@ -136,14 +136,14 @@ fn parse_config(
     config: &Map<String, Value>,
 ) -> Result<Option<ExecProvider>, String> {
     if config.get("awsAuthConfig").is_some_and(|value| !value.is_null()) {
-        return Err("its config has awsAuthConfig, but AWS identities are not supported; use execProviderConfig or bearerToken"
+        return Err("config contains awsAuthConfig, but AWS identities are not supported; use execProviderConfig or bearerToken"
             .to_owned());
     }
     let none = Map::new();
     let tls = match config.get("tlsClientConfig") {
         None | Some(Value::Null) => &none,
         Some(Value::Object(tls)) => tls,
-        Some(_) => return Err("its config: tlsClientConfig is not an object".to_owned()),
+        Some(_) => return Err("config: tlsClientConfig is not an object".to_owned()),
     };
     for (fields, known) in [
         (
@@ -162,7 +162,7 @@ fn parse_config(
         (tls, &["insecure", "serverName", "caData", "certData", "keyData"][..]),
     ] {
         if let Some(unknown) = fields.keys().find(|field| !known.contains(&field.as_str())) {
-            return Err(format!("its config has an unknown field {unknown:?}"));
+            return Err(format!("config contains the unknown field {unknown:?}"));
         }
     }
     for (fields, field, place) in [
@@ -178,26 +178,26 @@ fn parse_config(
         *place = match fields.get(field) {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text.clone(),
-            Some(_) => return Err(format!("its config: {field} is not a string")),
+            Some(_) => return Err(format!("config: {field} is not a string")),
         };
         if field.ends_with("Data") && decode_base64(place).is_none() {
-            return Err(format!("its config: {field} is not valid base64"));
+            return Err(format!("config: {field} is not valid base64"));
         }
     }
     declared.insecure = match tls.get("insecure") {
         None | Some(Value::Null) => false,
         Some(Value::Bool(insecure)) => *insecure,
-        Some(_) => return Err("its config: insecure must be true or false".to_owned()),
+        Some(_) => return Err("config: insecure must be true or false".to_owned()),
     };
     check_certificates(declared)?;
     let provider = match config.get("execProviderConfig") {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Object(fields)) => parse_provider(fields)?,
-        Some(_) => return Err("its config: execProviderConfig is not an object".to_owned()),
+        Some(_) => return Err("config: execProviderConfig is not an object".to_owned()),
     };
     let ClusterConnection { token, username, key_data, .. } = declared;
     if [token, username, key_data].iter().any(|given| !given.is_empty()) {
-        return Err("its config has execProviderConfig and other credentials; remove one of them".to_owned());
+        return Err("config contains execProviderConfig and other credentials; remove one of them".to_owned());
     }
     Ok(Some(provider))
 }
@@ -205,13 +205,13 @@ fn parse_config(
 /// Checks that the certificates are valid and consistent.
 fn check_certificates(declared: &ClusterConnection) -> Result<(), String> {
     if declared.cert_data.is_empty() != declared.key_data.is_empty() {
-        return Err("its config has only one of certData and keyData; set both".to_owned());
+        return Err("config contains only one of certData and keyData; set both".to_owned());
     }
     if declared.insecure && !declared.ca_data.is_empty() {
-        return Err("its config has both insecure and caData; remove one of them".to_owned());
+        return Err("config contains both insecure and caData; remove one of them".to_owned());
     }
     if !declared.ca_data.is_empty() && !has_certificate(&declared.ca_data) {
-        return Err("its config: caData contains no PEM certificate".to_owned());
+        return Err("config: caData contains no PEM certificate".to_owned());
     }
     Ok(())
 }
@@ -228,13 +228,13 @@ fn has_certificate(encoded: &str) -> bool {
     blocks.any(|block| block.split_once("-----END CERTIFICATE-----").is_some_and(|(body, _)| is_one(body)))
 }
 
-/// Reads the settings of a credential program. Does not set the name of the Secret.
+/// Reads the settings of a credential program. The caller must set the name of the Secret.
 fn parse_provider(fields: &Map<String, Value>) -> Result<ExecProvider, String> {
     let known = ["command", "args", "env", "apiVersion", "installHint"];
     if let Some(unknown) = fields.keys().find(|field| !known.contains(&field.as_str())) {
-        return Err(format!("its config has an unknown field execProviderConfig.{unknown:?}"));
+        return Err(format!("config contains the unknown field execProviderConfig.{unknown:?}"));
     }
-    let wrong = |field: &str, what: &str| format!("its config: execProviderConfig.{field} {what}");
+    let wrong = |field: &str, what: &str| format!("config: execProviderConfig.{field} {what}");
     let text = |field: &str| match fields.get(field) {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(text)) if !text.contains('\0') => Ok(text.clone()),
@@ -260,9 +260,9 @@ fn parse_provider(fields: &Map<String, Value>) -> Result<ExecProvider, String> {
         }
         Some(_) => return Err(wrong("env", "is not a map of strings")),
     };
-    // A variable that affects the dynamic loader could make the permitted program run other code.
+    // Reject variables of the dynamic loader, which could make a permitted program run other code.
     if let Some(name) = env.keys().find(|name: &&String| name.starts_with("LD_")) {
-        return Err(wrong("env", &format!("has {name:?}, which is not allowed")));
+        return Err(wrong("env", &format!("contains {name:?}, which is not allowed")));
     }
     let hint = text("installHint")?.replace(char::is_control, " ");
     let provider = ExecProvider {
@@ -371,7 +371,7 @@ mod tests {
             found.connection.exec.clone().unwrap().provider().clone();
         assert_eq!([secret, command, install_hint], ["argocd/staging", "login", "ask Ann"]);
         assert_eq!((args.len(), env.get("KEY").map(String::as_str)), (2, Some("hunter2")));
-        // Reading the same Secret again does not count as a change.
+        // The cluster is equal when the same Secret is read again.
         assert_eq!(found, parse_with_config(&exec_config(json!({}))));
         assert_ne!(found, parse_with_config(&exec_config(json!({"args": []}))));
     }
@@ -404,7 +404,7 @@ mod tests {
             ),
             (
                 exec_config(json!({"env": {"LD_PRELOAD": "hunter2"}})),
-                "env has \"LD_PRELOAD\", which is not allowed",
+                "env contains \"LD_PRELOAD\", which is not allowed",
             ),
             (exec_config(json!({"command": "a".repeat(4097)})), "execProviderConfig.command is too long"),
             (exec_config(json!({"token": "hunter2"})), "unknown field execProviderConfig.\"token\""),
@@ -433,7 +433,7 @@ mod tests {
                 "caData contains no PEM certificate",
             ),
             (json!({"tlsClientConfig": "hunter2"}), "tlsClientConfig is not an object"),
-            (json!("hunter2"), "its config is not a JSON object"),
+            (json!("hunter2"), "config is not a JSON object"),
         ] {
             let problem = parse_with_config(&given).problem.unwrap_or_default();
             assert!(problem.contains(expected) && !problem.contains("hunter2"), "{given}: {problem}");
@@ -447,7 +447,7 @@ mod tests {
             ),
             (
                 json!({"server": "https://a", "clusterResources": "false"}),
-                "clusterResources excludes cluster-scoped objects",
+                "clusterResources field excludes cluster-scoped objects",
             ),
             (json!({"server": "https://a", "config": 7}), "stringData.config is not a string"),
         ] {

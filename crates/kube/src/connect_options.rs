@@ -15,8 +15,8 @@ use crate::proxy;
 /// Default timeout of a call. A server aborts a write after 34 s and a webhook call after at most 30 s. Only
 /// the server's message distinguishes the two cases, so this timeout is longer than both.
 const CALL_TIMEOUT: Duration = Duration::from_secs(36);
-/// Default duration of a watch. It is short, because servers end watches on their own and opening a new watch
-/// is cheap.
+/// Default duration of a watch. The duration is short, because servers end watches anyway and opening a new
+/// watch is cheap.
 pub(crate) const WATCH_DURATION: Duration = Duration::from_secs(290);
 
 /// Options for connecting to a cluster.
@@ -33,7 +33,7 @@ pub struct ConnectOptions {
     pub impersonate_groups: Vec<String>,
     /// Maximum duration of a call. This limit does not apply to watches.
     pub call_timeout: Duration,
-    /// Maximum number of concurrent calls, as long as the server is not overloaded.
+    /// Maximum number of concurrent calls. The limit is lower while the server is overloaded.
     pub in_flight: usize,
     /// Duration after which the server is asked to end each watch, in whole seconds.
     pub watch_duration: Duration,
@@ -69,7 +69,7 @@ pub enum ConnectError {
     Kubeconfig {
         /// Kubeconfig file, if the caller specified one.
         file: Option<PathBuf>,
-        /// Description of the part that can't be read, is missing or can't be used.
+        /// Description of the part that is missing, can't be read or can't be used.
         reason: String,
     },
     /// The kubeconfig does not contain the requested context.
@@ -82,7 +82,7 @@ pub enum ConnectError {
     },
     /// The caller specified groups to impersonate but no user (`--as-group` without `--as`). The API accepts
     /// groups only together with a user.
-    #[error("groups can only be impersonated together with a user: set one with --as")]
+    #[error("groups can only be impersonated together with a user: set the user with --as")]
     GroupsWithoutUser,
     /// The configured type of proxy is not supported.
     #[error(
@@ -110,9 +110,9 @@ fn describe_file(file: Option<&PathBuf>) -> String {
 
 fn list_contexts(contexts: &[String]) -> String {
     if contexts.is_empty() {
-        "it has no contexts".to_owned()
+        "the kubeconfig contains no contexts".to_owned()
     } else {
-        format!("its contexts are: {}", contexts.join(", "))
+        format!("available contexts: {}", contexts.join(", "))
     }
 }
 
@@ -146,7 +146,7 @@ pub(crate) async fn load_config(options: &ConnectOptions) -> Result<ClusterConfi
 
 /// Applies Tidegate's defaults to a configuration.
 pub(crate) fn apply_defaults(config: &mut Config) -> Result<(), ConnectError> {
-    // Retrying is up to the operation's state machine, which must control every repeated write.
+    // Don't retry calls here. The operation's state machine must control every repeated write.
     config.default_retry = false;
     if config.proxy_url.is_some() && is_proxy_exempt(config) {
         config.proxy_url = None;
@@ -160,8 +160,8 @@ pub(crate) fn apply_defaults(config: &mut Config) -> Result<(), ConnectError> {
     }
 }
 
-/// Returns true if the proxy comes from an environment variable and the exceptions in the environment
-/// (`NO_PROXY`) cover the server.
+/// Returns true if the proxy comes from an environment variable and `NO_PROXY` exempts the server from the
+/// proxy.
 fn is_proxy_exempt(config: &Config) -> bool {
     let variable = |names: [&str; 2]| {
         let mut values = names.into_iter().filter_map(|name| std::env::var(name).ok());

@@ -10,7 +10,7 @@ use crate::call::{Call, JSON, JSON_PATCH};
 use crate::paths::Target;
 use crate::response::CallSubject;
 
-/// Maximum number of attempts to remove a finalizer while other clients are writing to the object.
+/// Maximum number of attempts to remove a finalizer from an object that other clients keep changing.
 const ATTEMPTS_MAX: usize = 5;
 
 impl KubeCluster {
@@ -50,7 +50,7 @@ impl KubeCluster {
         Ok(if kept { DeleteResult::Deleting } else { DeleteResult::Gone })
     }
 
-    /// Returns true unless the object is known not to exist any longer.
+    /// Returns false if the object is known not to exist any more.
     async fn can_exist(&self, target: &Target<'_>, uid: &str) -> bool {
         match self.read_object(target).await {
             Ok(found) => found.is_some_and(|object| uid.is_empty() || object.uid() == uid),
@@ -67,7 +67,7 @@ impl KubeCluster {
     ) -> Result<(), ClusterError> {
         let target = match self.find_target(gvk, &key.namespace, &key.name).await {
             Ok(target) => target,
-            // The kind was removed, together with its objects.
+            // The kind was removed together with its objects, so the finalizer no longer exists.
             Err(error) if error.kind == ErrorKind::UnknownKind => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -87,8 +87,8 @@ impl KubeCluster {
                     ErrorKind::NotFound | ErrorKind::UnknownKind | ErrorKind::NamespaceMissing => {
                         return Ok(());
                     }
-                    // The server checks the patch's preconditions before it accepts the patch, so there was a
-                    // concurrent write.
+                    // The server has rejected the patch's preconditions, so another client has written to the
+                    // object. Read the object again.
                     ErrorKind::Conflict | ErrorKind::Invalid => refused = Some(error),
                     _ => return Err(error),
                 },
@@ -111,8 +111,8 @@ impl KubeCluster {
     }
 }
 
-/// Returns true if the object still exists. The response to a deletion contains the remaining object, its last state, or a status
-/// without an object.
+/// Returns true if the object still exists. The response to a deletion contains the remaining object, its
+/// last state, or a status without an object.
 fn has_remaining_object(response_body: &Value) -> bool {
     let at = |path: &str| response_body.pointer(path);
     let listed = |path: &str| at(path).and_then(Value::as_array).is_some_and(|all| !all.is_empty());

@@ -56,8 +56,8 @@ impl RequestTimes {
 }
 
 impl KindCache {
-    /// Starts a discovery to check that the server responds and accepts the credentials. The next discovery
-    /// continues from this response.
+    /// Checks that the server responds and accepts the credentials, by starting a discovery. The next
+    /// discovery continues from this response.
     pub(crate) async fn check_connection(&self, server: &Server) -> Result<(), ClusterError> {
         let mut times = self.request_times.lock().await;
         let roots = requests::fetch_roots(server, times.tags()).await?;
@@ -97,7 +97,7 @@ impl KindCache {
         };
         let catalog = match (roots, &times.all) {
             (RootsResponse::Unchanged, Some((_, catalog))) => Arc::clone(catalog),
-            // A request without ETags never receives this response.
+            // The server never sends this response to a request without ETags.
             (RootsResponse::Unchanged, None) => Arc::default(),
             (RootsResponse::Changed { roots: changed_roots, tags }, _) => {
                 let catalog = Arc::new(requests::fetch_catalog(server, changed_roots).await?);

@@ -27,13 +27,13 @@ const KIND: &str = "ExecCredential";
 const INHERITED_VARIABLES: [&str; 2] = ["HOME", "PATH"];
 /// Environment variable that contains the request to the program.
 const EXEC_INFO_VARIABLE: &str = "KUBERNETES_EXEC_INFO";
-/// Time before credentials expire at which they are renewed.
+/// Time between the renewal of credentials and their expiry.
 const RENEW_BEFORE_EXPIRY: Duration = Duration::from_secs(30);
 /// Delay before a failed program is run again. During the delay, all callers receive the program's error.
 const FAILURE_DELAY: Duration = Duration::from_secs(5);
 
-/// Resource limits for a program. They are generous, because cloud providers' programs are large and some
-/// include an interpreter.
+/// Resource limits for a program. The limits are generous, because cloud providers' programs are large and
+/// some include an interpreter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunLimits {
     pub(crate) timeout: Duration,
@@ -127,8 +127,7 @@ fn now() -> Timestamp {
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// A credential program and the credentials that it last provided. It is shared by all connections to a
-/// cluster.
+/// A credential program and the credentials that it last provided, shared by all connections to a cluster.
 #[derive(Clone)]
 pub struct ExecPlugin(Arc<PluginState>);
 

@@ -10,7 +10,8 @@ use crate::discovery::catalog::Resource;
 use crate::paths::Target;
 use crate::response::{ApiResponse, CallSubject};
 
-/// Every cluster has this namespace for as long as it exists, so the namespace's UID identifies the cluster.
+/// Namespace whose UID identifies the cluster. The namespace is created together with the cluster and is
+/// never deleted.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
 /// Returns the call that reads the identity.

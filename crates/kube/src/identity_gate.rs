@@ -1,6 +1,5 @@
 //! Check of the cluster's identity. If the caller expects a particular cluster, a new connection is used only
-//! after the cluster at the other end has confirmed its identity, because a server may be replaced between
-//! two calls.
+//! after an identity check, because another cluster may respond at the same address between two calls.
 //!
 //! ```text
 //!   call ─► IdentityGate: sure? ─► existing connection ─────────────────────────────────────────► sent
@@ -18,8 +17,8 @@ use http::Uri;
 use tokio::sync::{Mutex, MutexGuard};
 use tower::{BoxError, Service};
 
-/// The expected cluster, and the reason why calls to it are blocked, if they are. All connections to the
-/// cluster share this state, including those opened later.
+/// The expected cluster, and the reason why calls to the cluster are blocked, if any. All connections to the
+/// cluster share this state, including connections that are opened later.
 #[derive(Default)]
 pub(crate) struct ExpectedCluster(RwLock<ExpectedState>);
 
@@ -60,7 +59,8 @@ impl ExpectedCluster {
 /// Guards the connections of one client.
 pub(crate) struct IdentityGate {
     expected: Arc<ExpectedCluster>,
-    /// True during an identity check. New connections may only be opened during a check.
+    /// True during an identity check. If a particular cluster is expected, new connections may only be opened
+    /// during a check.
     is_checking: AtomicBool,
     /// True if the cluster's identity has been confirmed on every open connection.
     is_confirmed: AtomicBool,

@@ -1,10 +1,10 @@
-//! Limit on the number of calls in flight. The limit is the configured maximum as long as the server can
-//! handle it, and lower while the server is overloaded.
+//! Limit on the number of calls in flight. The limit is the configured maximum by default, and is lower while
+//! the server is overloaded.
 //!
 //! The limit follows additive increase and multiplicative decrease: a refusal because of overload halves the
-//! limit, and one full round of responses raises it by one. A `Retry-After` header delays new calls. If it
-//! concerns a single request, it delays only identical requests. The rate is not fixed, so a faster server
-//! receives more calls.
+//! limit, and one full round of responses raises it by one. A `Retry-After` header delays new calls, or only
+//! identical requests if the refusal concerns a single request. The call rate itself is not limited, so a
+//! faster server receives more calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,8 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-/// Maximum time for which one response may delay all calls. After that, the server's state is checked again.
+/// Maximum time for which one response may delay calls. The next call then shows whether the server is still
+/// overloaded.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Maximum number of recorded refusals of single requests. Additional requests are not delayed, but their
 /// callers still receive the error.
@@ -25,11 +26,12 @@ pub(crate) struct Limiter {
 }
 
 struct State {
-    /// Upper bound of the limit.
+    /// Configured maximum of the limit.
     bound_max: usize,
     /// Current limit, between 1 and `bound_max`.
     bound: usize,
-    /// Number of permits in use that must not be given back because the limit was reduced in the meantime.
+    /// Number of permits in use that are discarded instead of returned, because the limit has been reduced
+    /// since they were issued.
     excess: usize,
     /// Number of successful responses since the limit last changed.
     responses: usize,
@@ -41,7 +43,7 @@ struct State {
     delayed: BTreeMap<String, Instant>,
 }
 
-/// Permission for one call. Dropping it gives the permission back.
+/// Permit for one call, which is returned when this value is dropped.
 pub(crate) struct Permit<'a> {
     limiter: &'a Limiter,
     permit: Option<SemaphorePermit<'a>>,
@@ -64,12 +66,12 @@ impl Limiter {
         Self { permits: Semaphore::new(bound_max), state: Mutex::new(state) }
     }
 
-    /// Waits for a permit, in the order of calls. A delayed request waits before it takes a permit, so that it doesn't block
-    /// other requests.
+    /// Waits for a permit, in the order of calls. A delayed request waits before it takes a permit, so that
+    /// it doesn't block other requests.
     pub(crate) async fn acquire(&self, what: &str) -> Permit<'_> {
         self.wait_for_delay(what).await;
-        // The semaphore is never closed. If it were, making calls without a limit would be better than making
-        // no calls.
+        // The semaphore is never closed. If it were closed, calls without a limit would be better than no
+        // calls.
         let permit = self.permits.acquire().await.ok();
         let mut call_permit = Permit { limiter: self, permit, started_at: Instant::now() };
         self.wait_for_pause().await;
@@ -119,7 +121,7 @@ impl Limiter {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change to the state is complete before any code that could panic.
+        // Each change is complete before any code that could panic, so a poisoned lock can be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -32,8 +32,8 @@ impl KubeCluster {
                 places.entry((place.gvk, place.key.namespace)).or_default().insert(place.key.name);
             }
         }
-        // Keep only the objects' text in memory, because there may be thousands of objects. They are read
-        // page by page.
+        // Store each object as packed text as soon as its page has been read, because there may be thousands
+        // of objects.
         let take = |object: Object| {
             let is_chosen = named.contains(&object.key()) || query.is_root(&object);
             is_chosen.then(|| LiveObject::pack(object))
@@ -42,7 +42,8 @@ impl KubeCluster {
         let (mut searched, mut incomplete_searches) = (BTreeSet::new(), Vec::new());
         if query.search_scope != SearchScope::KnownObjects {
             if query.tracking.method.uses_label() {
-                // The named objects determine whether a search by label finds all objects.
+                // Read the named objects first, because they determine whether a search by label finds all
+                // objects.
                 found = self.fetch_objects(std::mem::take(&mut places), &take).await?;
             }
             let search = query.tracking_selector(found.iter().map(LiveObject::unpack));
@@ -85,7 +86,7 @@ impl KubeCluster {
             Some(known) => Some(known),
             None => match self.kinds().find(self.api_server(), gvk).await {
                 Ok(resource) => Some((gvk.clone(), resource)),
-                // The requested version may have been removed while the kind still exists.
+                // The requested version may no longer be served. Try the kind's preferred version.
                 Err(error) if error.kind == ErrorKind::UnknownKind => {
                     catalog.find_preferred(&gvk.group_kind())
                 }
@@ -135,8 +136,8 @@ impl KubeCluster {
         Ok(found)
     }
 
-    /// Reads pages for as long as this requires fewer requests than reading each remaining name. If any names
-    /// remain in `names`, the search for them was not completed.
+    /// Reads pages for as long as this requires fewer requests than reading each remaining object by name.
+    /// The caller must read any objects that remain in `names` by name.
     async fn fetch_pages(
         &self,
         gvk: &Gvk,
@@ -175,11 +176,11 @@ fn is_absent(error: &ClusterError) -> bool {
     matches!(error.kind, ErrorKind::NotFound | ErrorKind::NamespaceMissing | ErrorKind::UnknownKind)
 }
 
-/// Returns the requested objects, sorted by key. An object that is served in two groups is returned once, under the requested
-/// group.
+/// Returns the requested objects, sorted by key. An object that is served in two groups is returned once,
+/// under the requested group.
 fn select_requested(found: Vec<LiveObject>, named: &HashSet<ObjectKey>) -> Vec<LiveObject> {
     let mut objects = found;
-    // The later response takes precedence.
+    // If an object was returned twice, keep the later response.
     objects.reverse();
     objects.sort_by(|one, other| one.key().cmp(other.key()));
     objects.dedup_by(|one, other| one.key() == other.key());

@@ -57,8 +57,8 @@ struct LogFollower {
 }
 
 enum State {
-    /// The request was sent. A node does not respond until the container writes its first line, which may
-    /// never happen. Waiting for that line does not mean that the server is unresponsive.
+    /// The request is being sent. A node does not respond until the container writes its first line, which
+    /// may never happen. A missing response therefore doesn't mean that the server is unresponsive.
     Opening,
     Open(Lines),
     Ended,
@@ -110,8 +110,8 @@ impl LogFollower {
     }
 }
 
-/// Returns the error for logs that are not served. Because the server does serve pods, the message must state
-/// that the logs are unavailable.
+/// Returns the error for logs that are not served. The message must state that only the logs are unavailable,
+/// because the server does serve pods.
 fn unserved_logs_error(error: ClusterError) -> ClusterError {
     match error.kind {
         ErrorKind::UnknownKind => {
@@ -206,8 +206,8 @@ impl Lines {
         let parsed = time.and_then(|(time, rest)| {
             Some((LogTime::parse(std::str::from_utf8(time).ok()?)?, rest.get(1..).unwrap_or_default()))
         });
-        // If a line has no timestamp, the log is without timestamps, and the line receives the time of the
-        // previous line.
+        // A log without timestamps has no time in its lines. Such a line receives the time of the previous
+        // line.
         let (at, text) = parsed.unwrap_or((self.last_time, bytes));
         self.last_time = at;
         LogLine { at, text: decode_line(text), is_complete }

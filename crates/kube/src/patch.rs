@@ -13,8 +13,8 @@
 //! schema for the kind.
 //!
 //! The result is the same as with kubectl, except when the server's single merge key cannot tell valid items
-//! apart (a port for TCP and for UDP, a repeated variable). In that case, kubectl loses items, whereas
-//! Tidegate sends the whole list.
+//! apart (a port for TCP and for UDP, a repeated variable). For such items, kubectl loses some of them,
+//! whereas Tidegate sends the whole list.
 //!
 //! This module does not call a server.
 

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use http_body_util::BodyExt as _;
 use serde_json::Value;
-use tidegate_cluster::{ClusterError, Detail, ErrorKind};
+use tidegate_cluster::{ClusterError, Container, Detail, ErrorKind};
 use tidegate_model::{Gvk, Object};
 
 use crate::KubeCluster;
@@ -37,7 +37,7 @@ impl KubeCluster {
             ("apps", "StatefulSet" | "DaemonSet" | "ReplicaSet") | ("batch", "Job") => {
                 (None, selector.and_then(selector::selector_query))
             }
-            // A Deployment, or a kind that works like a Deployment.
+            // A Deployment, or a custom kind that also creates ReplicaSets.
             (group, _) if !group.is_empty() => {
                 (Some(Gvk::new("apps", "v1", "ReplicaSet")), selector.and_then(selector::selector_query))
             }
@@ -46,7 +46,7 @@ impl KubeCluster {
         let Some(conditions) = conditions else { return Ok(Vec::new()) };
         let mut owners = HashSet::from([uid.to_owned()]);
         if let Some(between) = between {
-            // Jobs don't have the same labels as their pods, but ReplicaSets do.
+            // ReplicaSets have the same labels as their pods, but Jobs don't.
             let conditions = if between.kind == "Job" { "" } else { &conditions };
             let found = self.list_by_query(&between, namespace, Detail::Metadata, conditions).await?;
             owners.extend(
@@ -62,7 +62,8 @@ impl KubeCluster {
         Ok(found)
     }
 
-    /// Returns the events about an object. The server stores events about cluster-scoped objects in the namespace `default`.
+    /// Returns the events about an object. The server stores events about cluster-scoped objects in the
+    /// namespace `default`.
     pub(crate) async fn list_events_about(&self, object: &Object) -> Result<Vec<Object>, ClusterError> {
         if object.uid().is_empty() {
             return Ok(Vec::new());
@@ -88,18 +89,16 @@ impl KubeCluster {
     /// Returns the last part of a container's log.
     pub(crate) async fn read_log_tail(
         &self,
-        namespace: &str,
-        pod: &str,
-        container: &str,
+        container: &Container,
         limit_bytes: usize,
     ) -> Result<String, ClusterError> {
         let gvk = Gvk::new("", "v1", "Pod");
-        let target = self.find_target(&gvk, namespace, pod).await?;
+        let target = self.find_target(&gvk, &container.namespace, &container.pod).await?;
         let lines = (limit_bytes / LINE_BYTES).max(1);
         let mut path = format!("{}/log?tailLines={lines}", target.path());
-        if !container.is_empty() {
+        if !container.name.is_empty() {
             path.push_str("&container=");
-            push_value(&mut path, container);
+            push_value(&mut path, &container.name);
         }
         let call = Call::get(path).with_accept("text/plain, application/json, */*");
         let read = async {
@@ -119,7 +118,7 @@ impl KubeCluster {
     }
 }
 
-/// Returns true if an object is owned by one of the owners, which are given by UID.
+/// Returns true if an object is owned by one of the given UIDs.
 fn is_owned_by(object: &Object, owners: &HashSet<String>) -> bool {
     let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     let mut uids = references.into_iter().flatten().filter_map(|reference| reference.get("uid")?.as_str());

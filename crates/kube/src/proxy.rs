@@ -8,8 +8,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use tidegate_model::Host;
 
-/// Returns true if `NO_PROXY` covers a server. `NO_PROXY` is `*` or a list of hosts, domains (including their subdomains),
-/// addresses and networks. Local addresses never use a proxy.
+/// Returns true if `NO_PROXY` covers a server. `NO_PROXY` is `*` or a list of hosts, domains (including their
+/// subdomains), addresses and networks. Local addresses never use a proxy.
 pub(crate) fn is_exempt(no_proxy: &str, host: &str) -> bool {
     let host = Host::parse(host);
     let address = host.ip();

@@ -13,8 +13,8 @@ use crate::response::{ApiResponse, CallSubject};
 
 /// Number of objects per page.
 pub(crate) const PAGE_SIZE: usize = 500;
-/// Maximum number of pages in one list. No real cluster has this many. The limit ends the list if a server
-/// returns pages endlessly.
+/// Maximum number of pages in one list. No real cluster has this many pages. The limit ends the list if a
+/// server returns pages endlessly.
 const PAGES_MAX: usize = 10_000;
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -99,7 +99,7 @@ impl KubeCluster {
     ) -> Result<(Vec<T>, String), ClusterError> {
         let paged = self.collect_pages(target, detail, (conditions, PAGE_SIZE), take).await;
         match paged {
-            // All pages come from one snapshot, which has expired on the server, so read the whole list in a
+            // The server's snapshot from which all pages are read has expired, so read the whole list in a
             // single request.
             Err(error) if error.kind == ErrorKind::Gone => {
                 self.collect_pages(target, detail, (conditions, 0), take).await

@@ -17,7 +17,7 @@ const IMMUTABLE_PHRASES: [&str; 5] =
     ["immutable", "may not change", "cannot change", "cannot be changed", "updates to "];
 
 /// Returns the details of a refused server-side apply. A server reports unknown fields one level at a time,
-/// and reports repeated keys only once there are no unknown fields left.
+/// and reports repeated keys only if there are no unknown fields.
 pub(crate) fn parse_typed_patch(message: &str) -> Option<Refusal> {
     if !message.contains(TYPED_PATCH) && !message.contains("failed to create manager for existing fields") {
         return None;
@@ -34,8 +34,8 @@ pub(crate) fn parse_typed_patch(message: &str) -> Option<Refusal> {
     paths.map(Refusal::UnknownFields)
 }
 
-/// Returns true if a server found unknown fields when it decoded a create, update or patch request with strict
-/// validation.
+/// Returns true if a server found unknown fields when it decoded a create, update or patch request with
+/// strict validation.
 pub(crate) fn has_unknown_fields(message: &str) -> bool {
     message.split_once(STRICT_DECODING).is_some_and(|(_, errors)| errors.contains(STRICT_UNKNOWN_FIELD))
 }

@@ -18,8 +18,8 @@ use crate::refusal;
 /// Maximum length of the text that is displayed from a body in an unknown format.
 const BODY_TEXT_MAX: usize = 1024;
 
-/// Minimum duration after which a server error is taken to mean that the server was waiting for something it
-/// depends on.
+/// Minimum duration of a call after which a server error is attributed to a dependency of the server, such as
+/// a webhook.
 const STALLED_AFTER: Duration = Duration::from_secs(4);
 /// Maximum number of warnings stored for each object.
 const WARNINGS_MAX: usize = 8;
@@ -105,15 +105,14 @@ impl ApiResponse {
         Object::try_from(Value::Object(fields)).map_err(|error| decode_error(about, &error.to_string()))
     }
 
-    /// Returns true if the refusal concerns only this request. An overloaded server refuses early, in plain
-    /// text. If a refusal concerns a single request, its body is a `Status`. This happens, for example, if
-    /// the server has not loaded a kind yet or because of a disruption budget.
+    /// Returns true if the refusal concerns only this request. An overloaded server refuses requests early,
+    /// with a body in plain text. A refusal of a single request has a `Status` as its body, for example if
+    /// the server has not loaded a kind yet, or because of a disruption budget.
     pub(crate) fn is_request_specific(&self) -> bool {
         serde_json::from_slice::<Status>(&self.body).is_ok_and(|status| status.status.is_some())
     }
 
-    /// Returns the delay that the server requests before a retry. It may be in a header or only in the
-    /// message.
+    /// Returns the delay that the server requests before a retry, in a header or only in the message.
     pub(crate) fn requested_delay(&self) -> Option<Duration> {
         let text = || serde_json::from_slice::<Status>(&self.body).ok()?.retry_after();
         self.retry_after.or_else(|| if self.status.is_success() { None } else { text() })
@@ -207,7 +206,8 @@ impl Status {
         }
     }
 
-    /// Returns the error for a refused manifest. If fields are immutable, omits the server's dump of their values.
+    /// Returns the error for a refused manifest. If fields are immutable, omits the server's dump of their
+    /// values.
     fn invalid_error(&self, message: &str) -> ClusterError {
         if let Some(refusal) = refusal::parse_typed_patch(message) {
             return ClusterError::new(ErrorKind::Invalid, refusal::join_lines(message)).with_refusal(refusal);
@@ -216,7 +216,7 @@ impl Status {
             return ClusterError::new(ErrorKind::Invalid, message).with_refusal(Refusal::StrictDecoding);
         }
         let mut fields: Vec<ImmutableField> = Vec::new();
-        // Other errors in the manifest may merely follow from the missing values of these fields.
+        // Omit all other errors in the manifest, which may be consequences of the immutable fields.
         let mut text: Vec<String> = Vec::new();
         for cause in self.causes() {
             let (Some(field), Some(message)) = (cause.field.as_deref(), cause.message.as_deref()) else {
@@ -255,7 +255,7 @@ impl Status {
             429 => ErrorKind::TooManyRequests { retry_after: self.retry_after() },
             422 if self.is_allocated() => ErrorKind::AlreadyAllocated,
             400..=499 => ErrorKind::Invalid,
-            // Servers up to 1.2x report an internal error if a manifest doesn't fit the kind.
+            // Older servers (1.2x) report an internal error if a manifest doesn't match its kind's schema.
             500 if message.contains(refusal::TYPED_PATCH)
                 || message.contains("failed to convert new object") =>
             {
@@ -268,8 +268,8 @@ impl Status {
         }
     }
 
-    /// Returns true if a port or an address is allocated to another object. The server releases it shortly after that object is
-    /// deleted.
+    /// Returns true if a port or an address is allocated to another object. The server releases the port or
+    /// address shortly after that object is deleted.
     fn is_allocated(&self) -> bool {
         let text = |cause: &Cause| {
             cause.message.as_deref().is_some_and(|text| text.ends_with("is already allocated"))

@@ -17,8 +17,8 @@ use crate::response::CallSubject;
 use crate::rules::Rule;
 
 const GROUP: &str = "authorization.k8s.io/v1";
-/// Maximum number of permissions that are reviewed individually. If more permissions are missing, they are
-/// reported once these have been granted.
+/// Maximum number of permissions that are reviewed individually. Further missing permissions are reported
+/// only after the reviewed ones have been granted.
 const REVIEWS_MAX: usize = 64;
 /// Maximum number of concurrent reviews.
 const CONCURRENT_REVIEWS_MAX: usize = 8;
@@ -46,8 +46,8 @@ struct NamedRight {
 
 impl NamedRight {
     /// Returns true if a rule grants the permission. If a rule is restricted to certain object names and the
-    /// object's name is unknown, the rule is assumed to cover the object. If it doesn't, the call itself is
-    /// refused.
+    /// object's name is unknown, assumes that the rule covers the object. If this assumption is wrong, the
+    /// server refuses the call itself.
     fn is_granted_by(&self, rule: &Rule) -> bool {
         let holds = |all: &[String], one: &str| all.iter().any(|given| given == "*" || given == one);
         let (names, name) = (&rule.resource_names, &self.right.name);
@@ -123,7 +123,7 @@ impl KubeCluster {
 
     async fn is_denied(&self, named: &NamedRight) -> Result<bool, ClusterError> {
         let Right { verb, gvk, namespace, name } = &named.right;
-        // An empty namespace means cluster-scoped objects.
+        // In a review, an empty namespace means cluster-scoped objects.
         let attributes = json!({
             "namespace": namespace,
             "verb": verb,

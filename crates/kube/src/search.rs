@@ -30,7 +30,7 @@ const METRICS_GROUP: &str = "metrics.k8s.io";
 /// A group that duplicates objects of other groups.
 const DUPLICATE_GROUP: &str = "extensions";
 
-/// Maximum age of shared results when there are many applications. Outdated results do no harm. An
+/// Maximum age of search results that applications share. Outdated results do no harm, because an
 /// application's own writes are recorded with its operations, and any other write might as well have happened
 /// a moment later.
 const RESULT_AGE_MAX: Duration = Duration::from_secs(3);
@@ -89,8 +89,8 @@ impl KubeCluster {
         Ok((places, results.into_iter().filter_map(|result| result.unsearched).collect()))
     }
 
-    /// Reports kinds that cannot be searched. Each kind is reported once, and again only if it could be
-    /// searched in between.
+    /// Logs kinds that cannot be searched. Each kind is logged once, and again only after a successful
+    /// search.
     fn report_unsearched(&self, kinds: &[Gvk], results: &[KindSearch]) {
         let is_unsearched =
             |result: &KindSearch| result.unsearched.as_ref().is_some_and(|one| !one.has_searched_namespaces);
@@ -118,7 +118,7 @@ impl KubeCluster {
         };
         match error.kind {
             ErrorKind::Forbidden => self.search_namespaces(gvk, (what, &error), namespaces).await,
-            // If a kind is not served, there are no objects of it.
+            // A kind that is not served has no objects.
             ErrorKind::UnknownKind | ErrorKind::NotFound | ErrorKind::Unsupported => {
                 Ok(KindSearch::default())
             }

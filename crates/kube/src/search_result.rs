@@ -10,9 +10,9 @@ use crate::singleflight::Singleflight;
 
 /// Objects that may be pruned, grouped by application.
 pub(crate) type RootsByApplication = HashMap<String, Vec<FoundObject>>;
-/// Running searches, by what they search for and the tracking method.
+/// Running searches, by location and tracking method.
 pub(crate) type SearchRequests = Singleflight<(String, Tracking), Arc<SearchResult>>;
-/// Result of a search. A refusal is also a result, and remains valid for some time.
+/// Result of a search. An error is shared and reused in the same way as a successful result.
 pub(crate) type SearchResult = Result<RootsByApplication, ClusterError>;
 
 /// The part of a found object that is stored.

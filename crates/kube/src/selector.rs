@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::paths::push_value;
 
-/// Returns `&labelSelector=…` for a selector with `matchLabels` and `matchExpressions`. `None` if the selector is empty or
-/// malformed.
+/// Returns `&labelSelector=…` for a selector with `matchLabels` and `matchExpressions`. `None` if the
+/// selector is empty or malformed.
 pub(crate) fn selector_query(selector: &Value) -> Option<String> {
     let selector = selector.as_object()?;
     let mut terms = equality_terms(selector.get("matchLabels").and_then(Value::as_object))?;

@@ -24,13 +24,13 @@ use crate::limit::Limiter;
 use crate::response::{ApiResponse, CallSubject, parse_warnings};
 use crate::transport::{Connections, GatedClient, Transport, WatchPermit};
 
-/// Path to which every server responds without authentication and at hardly any cost.
+/// Path to which every server responds without authentication. Requests for it are cheap.
 pub(crate) const VERSION: &str = "/version";
 /// Maximum size of one response in bytes. A page of 500 objects of the largest size fits into it.
 const RESPONSE_BYTES_MAX: usize = 1 << 30;
 /// Maximum number of attempts for a bulk read when the server is overloaded.
 const RETRY_ATTEMPTS_MAX: usize = 5;
-/// First delay between attempts if the server does not request a delay. It doubles each time.
+/// First delay between attempts if the server does not request a delay. The delay doubles with each attempt.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 
 /// Maximum number of times that one call checks the identity of a new connection. Other calls may use up the
@@ -76,7 +76,7 @@ impl Server {
         self.call_timeout
     }
 
-    /// Sends one call. Returns the server's response, whatever its status.
+    /// Sends one call. Returns the server's response, regardless of its status.
     pub(crate) async fn call(&self, call: &Call) -> Result<ApiResponse, ClusterError> {
         let link = self.transport.current_connections().await;
         let answer = self.call_limited(&link, call).await?;
@@ -92,8 +92,8 @@ impl Server {
         }
     }
 
-    /// Sends one of many reads. If the server is overloaded, retries a few times, each time after the
-    /// requested delay.
+    /// Sends a call that is one of many reads. If the server is overloaded, retries a few times, each time
+    /// after the requested delay.
     pub(crate) async fn call_with_retry(&self, call: &Call) -> Result<ApiResponse, ClusterError> {
         let mut wait = RETRY_DELAY_MIN;
         for _ in 1..RETRY_ATTEMPTS_MAX {
@@ -119,7 +119,8 @@ impl Server {
             let due = self.monitor.last_response_at() + SILENT_AFTER;
             tokio::time::sleep_until(due).await;
             let _turn = self.probe_lock.lock().await;
-            // Many watches become quiet at the same time, but only one of them sends the probe.
+            // Many watches become quiet at the same time. After acquiring the lock, check again, so that only
+            // one of them sends a probe.
             if self.monitor.last_response_at() + SILENT_AFTER <= Instant::now()
                 && self.call(&Call::get(VERSION.to_owned())).await.is_err()
             {
@@ -151,7 +152,7 @@ impl Server {
         } else {
             self.limiter.delay_all(wait);
         }
-        // Don't quote the message. It may contain the request, and it is not masked here.
+        // Don't quote the message, because it may contain the request and is not masked here.
         self.monitor.record_delay(wait, || format!("{} to {} {}", answer.status, call.method, call.path));
     }
 
@@ -220,7 +221,7 @@ impl Server {
             (response, watch_permit) = self.send_watch(&self.transport.connections(), call).await?;
         }
         self.monitor.record_response();
-        // Unlike a stream, a refusal arrives as a complete response.
+        // The body of a refusal is read completely, so a timeout applies here.
         Ok((self.with_timeout(call, self.check_stream_response(call, about, response)).await?, watch_permit))
     }
 
@@ -256,7 +257,8 @@ impl Server {
                 self.confirm_identity(gated_client).await?;
             }
             match gated_client.client.send(self.build_request(call)?).await {
-                // The request was not sent.
+                // The request was not sent, because it needed a new connection. Open and check a connection,
+                // then try again.
                 Err(error) if was_withheld(&error) => self.confirm_identity(gated_client).await?,
                 sent => return sent.map_err(|error| self.send_error(call, error)),
             }
@@ -340,7 +342,7 @@ impl Server {
     /// Returns the error for a connection that failed or ended too early.
     pub(crate) fn connection_error(&self, call: &Call, error: &(dyn StdError + 'static)) -> ClusterError {
         let client = find_http_client_error(error);
-        // The outer errors contain only the layer, not the cause.
+        // Report the innermost errors, because the outer errors name only the layer.
         let reason = format_error_chain(client.and_then(StdError::source).unwrap_or(error));
         if is_abort(error) {
             return ClusterError::new(ErrorKind::Server, self.aborted_message(call, &reason));

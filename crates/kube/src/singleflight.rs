@@ -1,7 +1,7 @@
 //! Coalesced requests. Identical requests that are made at the same time are sent once, and once more for
 //! callers that arrive while the request is running. A caller never receives the response to a request that
 //! started before its call, so the response is as recent as that of a separate request. If the caller
-//! specifies a maximum age, the response may be up to that old.
+//! specifies a maximum age, the request may have started up to that long before the call.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -47,7 +47,8 @@ impl<K, T> Default for Singleflight<K, T> {
 }
 
 impl<K: Eq + Hash, T: Clone + Send + 'static> Singleflight<K, T> {
-    /// Returns the response to `question`, or to an identical request that started after this call.
+    /// Returns the response to `question`, or the response to an identical request that started after this
+    /// call.
     pub(crate) async fn run(
         &self,
         about: K,
@@ -56,7 +57,8 @@ impl<K: Eq + Hash, T: Clone + Send + 'static> Singleflight<K, T> {
         self.run_recent(about, Duration::ZERO, question).await
     }
 
-    /// Returns the response like [`Self::run`], but also accepts a recent response unless it is an error.
+    /// Does the same as [`Self::run`], but also accepts a response that is more recent than `good_for`,
+    /// unless the response is an error.
     pub(crate) async fn run_recent(
         &self,
         about: K,
@@ -75,7 +77,8 @@ impl<K: Eq + Hash, T: Clone + Send + 'static> Singleflight<K, T> {
         *last = Some(LastResponse { started, started_at, response: answer.clone() });
         drop(last);
         if !good_for.is_zero() {
-            // Other callers must not receive a response that started before their calls.
+            // The map contains only a weak reference. Keep the flight alive, so that its response can be
+            // reused until it is too old.
             tokio::spawn(async move {
                 tokio::time::sleep_until(started_at + good_for).await;
                 drop(round);

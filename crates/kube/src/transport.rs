@@ -30,8 +30,8 @@ const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// Number of unread bytes that the server may send on one stream.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// The same limit for all streams of a connection together. It is more than the streams can use, so a stream
-/// that isn't being read cannot block the others.
+/// Number of unread bytes that the server may send on all streams of a connection together. The limit is
+/// larger than the streams can use, so a stream that isn't being read cannot block other streams.
 const CONNECTION_WINDOW_BYTES: u32 = 256 << 20;
 /// Number of watches on one connection above which another connection is used. Most servers allow 250
 /// streams, but some allow only 100.
@@ -42,7 +42,7 @@ const WATCH_CONNECTIONS_MAX: usize = 8;
 /// Minimum interval between renewals of credentials.
 const RENEW_INTERVAL_MIN: Duration = Duration::from_secs(5);
 
-/// Connections to a server. They are opened again when the credentials change.
+/// Connections to a server, which are replaced when the credentials change.
 pub(crate) struct Transport {
     source: RwLock<CredentialSource>,
     /// Reason why the last renewal did not provide different credentials.
@@ -153,7 +153,7 @@ impl Transport {
         declared: ClusterConnection,
         ready: ResolvedConfig,
     ) -> Result<(), ConnectError> {
-        // Changes and renewals run one at a time.
+        // Take the lock, so that changes and renewals run one at a time.
         let _changing = self.last_renewal.lock().await;
         let link =
             open_connections(ready, self.connections().generation.wrapping_add(1), &self.expected_cluster)
@@ -214,8 +214,8 @@ impl Transport {
         self.renewal_error.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the credentials again after the server has refused those of the connections `refused`. Returns
-    /// true if there are different credentials to try.
+    /// Reads the credentials again after the server has refused the credentials of `refused`. Returns true if
+    /// there are different credentials to try.
     pub(crate) async fn renew(&self, refused: &Connections) -> bool {
         let source = self.source.read().unwrap_or_else(PoisonError::into_inner).clone();
         match &source {
@@ -248,7 +248,7 @@ impl Transport {
         };
         let result: Result<Arc<Connections>, ConnectError> = again.await;
         // The renewal may have taken a long time, so measure the interval from its end. Callers that were
-        // waiting for it receive the same result.
+        // waiting for the renewal don't start another renewal.
         *renewed = Some(Instant::now());
         match result {
             Ok(link) => {
@@ -277,7 +277,7 @@ async fn open_connections(
 ) -> Result<Arc<Connections>, ConnectError> {
     let ResolvedConfig { config, credentials } = ready;
     let (server, meant) = (config.cluster_url.to_string(), Arc::clone(meant));
-    // Credential programs and file reads block the thread.
+    // Use a blocking thread, because credential programs and file reads block.
     let result = tokio::task::spawn_blocking(move || build_connections(&config, generation, &meant)).await;
     let reason = match result {
         Ok(Ok(link)) => return Ok(Arc::new(Connections { credentials, ..link })),
@@ -315,7 +315,7 @@ where
     C: Clone,
     HttpsConnector<GatedConnector<C>>: Connect + Clone + Send + Sync + 'static,
 {
-    // Both calls may run a credential program, but running it once is enough.
+    // Each of these calls may run a credential program, so make each call only once for all clients.
     let (tls, auth) = (config.rustls_client_config()?, config.auth_layer()?);
     let (base, headers) = (config.base_uri_layer(), config.extra_headers_layer()?);
     let build_client = || -> Result<GatedClient, kube::Error> {

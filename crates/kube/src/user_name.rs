@@ -1,4 +1,4 @@
-//! Name of the user as whom Tidegate is authenticated by the API server.
+//! Name of the user as which the API server authenticates Tidegate.
 
 use http::Method;
 use serde::Deserialize;
@@ -32,7 +32,7 @@ struct UserInfo {
 
 impl KubeCluster {
     /// Returns Tidegate's user name: the user that the API server has authenticated, or else the user in the
-    /// kubeconfig or in the pod's token. `None` if none of them is available.
+    /// kubeconfig or in the pod's token. `None` if none of these names is available.
     pub async fn user_name(&self) -> Option<String> {
         for group in GROUP_VERSIONS {
             let path = format!("/apis/{group}/selfsubjectreviews");

@@ -19,8 +19,8 @@ use crate::read::complete_item;
 use crate::response::{CallSubject, Status};
 use crate::transport::WatchPermit;
 
-/// Kinds that have a grace period for failures after a change to the spec. The time of that change is
-/// available only in the managed fields.
+/// Kinds whose health rules allow failures for some time after a change to the spec. The time of that change
+/// is available only in the managed fields.
 const KINDS_WITH_GRACE_PERIOD: [&str; 2] = ["HorizontalPodAutoscaler", "ScaledObject"];
 
 /// Delay after which the client ends a watch that the server should have ended.
@@ -122,8 +122,8 @@ impl Watch {
         })?;
         match kind.as_str() {
             "ADDED" | "MODIFIED" | "DELETED" => {
-                // Managed fields are the largest part of an object. They are needed only if the object's
-                // health depends on the time of the last change to its spec.
+                // Drop managed fields, which are the largest part of an object. They are needed only if the
+                // object's health depends on the time of the last change to its spec.
                 if let Some(Value::Object(metadata)) = object.get_mut("metadata")
                     && !KINDS_WITH_GRACE_PERIOD.contains(&self.gvk.kind.as_str())
                 {
@@ -162,13 +162,14 @@ struct Lines {
 
 enum LineError {
     TooLong,
-    /// No data arrived although the server should have ended the watch. The connection may be dead.
+    /// The server did not end the watch at its timeout. The connection may be dead.
     Unfinished,
     Broken(kube::Error),
 }
 
 impl Lines {
-    /// Returns the next line, or `None` when the server has ended the watch. Ignores an incomplete line at the end.
+    /// Returns the next line, or `None` when the server has ended the watch. Ignores an incomplete line at
+    /// the end.
     async fn next(&mut self) -> Result<Option<Bytes>, LineError> {
         loop {
             let unread = self.buffer.get(self.searched..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The loop around a pure machine, implemented once: decide → apply → make durable → execute outstanding
+//! Loop around a pure machine, shared by all machines: decide → apply → make durable → execute outstanding
 //! commands.
 
 use std::collections::BTreeSet;
@@ -8,30 +8,30 @@ use tidegate_model::Timestamp;
 
 use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding, Urgency};
 
-/// Maximum time that a lazy event waits to be written together with other events. Losing a lazy event is
-/// harmless.
+/// Maximum time for which a lazy event may wait until other events are written. Losing a lazy event in a
+/// crash is harmless.
 pub const LAZY_EVENT_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Maximum time until an event that records the reason for a wait is written. After a crash, the reason can't
-/// be reconstructed.
+/// Maximum time for which an event that records the reason for a wait may stay unwritten. If such an event is
+/// lost in a crash, the reason can't be reconstructed.
 pub const STATUS_EVENT_WAIT_MAX: Duration = Duration::from_millis(100);
-/// Minimum number of events between snapshots. It limits the amount of data that a recovery reads. If the
-/// weight of the state exceeds this number, the weight is used instead, so that writing snapshots costs no
-/// more than writing events.
+/// Minimum number of events between two snapshots. Snapshots limit the number of events that a recovery
+/// reads. For a state with a larger [snapshot weight](Machine::snapshot_weight), that weight is the interval,
+/// so writing snapshots never costs more than writing events.
 pub const SNAPSHOT_INTERVAL_MIN: u64 = 512;
 /// Maximum number of events per machine. A machine that records more events is assumed to be in an endless
 /// loop, and ends with an error.
 pub const EVENTS_MAX: u64 = 5_000_000;
 
-/// Link between one machine, its log and its effects. The driver itself doesn't do any I/O.
+/// Driver of a single machine, between its log and its effects. The driver itself doesn't do any I/O.
 ///
 /// # Contract
 ///
 /// 1. Pass inputs: call [`Driver::handle_input`] any number of times, then [`Driver::advance`].
 /// 2. If [`Driver::take_batch`] returns a batch, append it to the log and make it durable. Then call
 ///    [`Driver::mark_persisted`]. At most one batch is in flight.
-/// 3. Only then announce the batch, and execute the commands from [`Driver::outstanding`]. Commands may be
-///    repeated. Skip commands that are already in flight.
-/// 4. Results of commands, observations, and the requested wake-up are new inputs. Continue with step 1.
+/// 3. Publish the events of the durable batch, and execute the commands from [`Driver::outstanding`]. Skip
+///    commands that are already in flight. Executing a command twice is harmless.
+/// 4. Results of commands, observations and the requested wake-up are new inputs. Continue with step 1.
 ///
 /// If the log rejects a batch, or the driver reports [`DriverError::IllegalEvent`], drop the driver. Changes
 /// that aren't in the log never happened.
@@ -48,7 +48,7 @@ pub struct Driver<M: Machine> {
     has_urgent_event: bool,
     /// Time by which the buffered events must be written.
     flush_at: Option<Timestamp>,
-    /// Batch in flight. Commands wait if it contains an urgent event.
+    /// Batch in flight. Commands wait while a batch with an urgent event is in flight.
     in_flight: Option<BatchInFlight>,
     /// Sequence number of the last event covered by the newest snapshot.
     snapshot_sequence: u64,
@@ -70,7 +70,7 @@ struct BatchInFlight {
 pub struct Batch<E, S> {
     /// Sequence number of the first event.
     pub first_sequence: u64,
-    /// Events in the order in which they were decided. Empty only in a batch that just rewrites the summary.
+    /// Events in the order of their sequence numbers. Empty only in a batch that just rewrites the summary.
     pub events: Vec<E>,
     /// State after the last event, if a snapshot is due.
     pub snapshot: Option<S>,
@@ -98,7 +98,7 @@ pub enum DriverError<R: std::error::Error> {
     Rejected(#[source] R),
 }
 
-/// Reason why the driver of a machine can't continue.
+/// Reason why the driver of the machine `M` can't continue.
 pub type MachineDriverError<M> = DriverError<<M as Machine>::Rejection>;
 
 impl<M: Machine> Default for Driver<M> {
@@ -147,7 +147,7 @@ impl<M: Machine> Driver<M> {
         self.sequence
     }
 
-    /// Handles one input. Ignores late results.
+    /// Handles one input. Ignores late and repeated results.
     pub fn handle_input(&mut self, input: &M::Input, now: Timestamp) -> Result<(), MachineDriverError<M>> {
         match M::decide(&self.state, input, now) {
             Ok(events) => {
@@ -192,8 +192,8 @@ impl<M: Machine> Driver<M> {
         Ok(())
     }
 
-    /// Returns the events to make durable now, if any. Events are returned if one of them is urgent, if they
-    /// have waited long enough, or if `flush` is set.
+    /// Returns the events to make durable now. Returns `None` if there are none, if a batch is in flight, or
+    /// if the events may wait longer. Urgent events never wait, and `flush` ends the wait of other events.
     pub fn take_batch(&mut self, now: Timestamp, flush: bool) -> Option<MachineBatch<M>> {
         let is_due = self.has_urgent_event || flush || self.flush_at.is_some_and(|due| now >= due);
         if self.buffer.is_empty() || !is_due || self.in_flight.is_some() {
@@ -239,7 +239,7 @@ impl<M: Machine> Driver<M> {
     }
 
     /// Returns the time by which buffered events must be written even if nothing else happens. Returns `None`
-    /// while a batch is in flight, because the next batch waits for it.
+    /// while a batch is in flight, because the next batch can't start before then.
     pub fn flush_at(&self) -> Option<Timestamp> {
         self.flush_at.filter(|_| self.in_flight.is_none())
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_model::{StreamKind, Timestamp};
 
-/// One type of durable operation. Code that drives machines uses this trait and doesn't depend on a specific
+/// Type of durable state machine. Code that drives machines uses this trait and doesn't depend on a specific
 /// machine.
 ///
 /// All functions are pure: time and identity are arguments, and the same arguments always produce the same
@@ -40,21 +40,20 @@ pub trait Machine: 'static {
         now: Timestamp,
     ) -> Result<Vec<Self::Event>, Self::Rejection>;
 
-    /// Returns the events that follow from the state and the time alone. Called repeatedly until it returns
-    /// no events.
+    /// Returns the events that follow from the state and the time alone. The driver calls this function until
+    /// it returns no events.
     fn advance(state: &Self::State, now: Timestamp) -> Vec<Self::Event>;
 
-    /// Applies an event to a state. If the event is illegal in this state, returns an error that contains
-    /// both.
+    /// Applies an event to a state. Returns an error if the event is illegal in this state.
     fn apply(state: Self::State, event: &Self::Event) -> Result<Self::State, IllegalEvent>;
 
-    /// Returns the outstanding commands, and the time at which they change without an input. Recovery relies
-    /// only on this function.
+    /// Returns the outstanding commands, and the time at which they change without an input. After a restart,
+    /// this function alone determines the commands to execute.
     fn outstanding(state: &Self::State, now: Timestamp) -> Outstanding<Self::Command>;
 
-    /// Returns the outstanding commands for one subject. If [`Machine::affected_subjects`] or
-    /// [`Machine::unblocked_subjects`] returns single subjects, this function should do little more than
-    /// visit the given subject.
+    /// Returns the outstanding commands for one subject. A machine that overrides
+    /// [`Machine::affected_subjects`] or [`Machine::unblocked_subjects`] should also override this function,
+    /// and visit only the given subject.
     fn outstanding_for(state: &Self::State, subject: &Self::Subject, now: Timestamp) -> Vec<Self::Command> {
         let mut commands = Self::outstanding(state, now).commands;
         commands.retain(|command| Self::subject(command) == *subject);
@@ -62,14 +61,14 @@ pub trait Machine: 'static {
     }
 
     /// Returns the subjects whose outstanding commands this event can change. `_state` is the state before
-    /// the event. The default is all subjects. A machine with many subjects overrides this function, so that
-    /// only affected subjects are visited.
+    /// the event. The default is all subjects. A machine with many subjects should override this function, so
+    /// that the runner visits only affected subjects.
     fn affected_subjects(_state: &Self::State, _event: &Self::Event) -> AffectedSubjects<Self::Subject> {
         AffectedSubjects::All
     }
 
-    /// Returns the other subjects for which commands may become outstanding once a command for the given
-    /// subject has completed. `_state` is the state before the command's result is handled.
+    /// Returns the other subjects whose commands may become outstanding when a command for the given subject
+    /// completes. `_state` is the state before the command's result is handled.
     fn unblocked_subjects(_state: &Self::State, _subject: &Self::Subject) -> AffectedSubjects<Self::Subject> {
         AffectedSubjects::All
     }
@@ -84,14 +83,14 @@ pub trait Machine: 'static {
     /// subject.
     fn subject(command: &Self::Command) -> Self::Subject;
 
-    /// Returns true for a subscription, such as a watch, which runs for as long as it is outstanding. Every
-    /// other command runs once and has a result.
+    /// Returns true for a subscription, such as a watch, which runs while it is outstanding. Every other
+    /// command runs once and has a result.
     fn is_subscription(_command: &Self::Command) -> bool {
         false
     }
 
     /// Returns the object that an input observes. Returns `None` for an input that must never be dropped in
-    /// favor of a newer one.
+    /// favor of a newer input.
     fn observation_key(_input: &Self::Input) -> Option<Self::ObservationKey> {
         None
     }
@@ -102,8 +101,8 @@ pub trait Machine: 'static {
         false
     }
 
-    /// Returns how long an event that was just applied may wait before it is written. This also determines
-    /// whether commands wait for the event.
+    /// Returns the time for which an event that was just applied may wait before it is written. The urgency
+    /// also determines if commands wait for the event.
     fn urgency(_state: &Self::State, _event: &Self::Event) -> Urgency {
         Urgency::Now
     }
@@ -111,7 +110,7 @@ pub trait Machine: 'static {
     /// Returns true if the machine has finished: no more events follow, and no commands are outstanding.
     fn is_over(state: &Self::State) -> bool;
 
-    /// Returns the size of a snapshot of the state, as an approximate number of events.
+    /// Returns the approximate size of a snapshot of the state, as an equivalent number of events.
     fn snapshot_weight(_state: &Self::State) -> u64 {
         0
     }
@@ -123,7 +122,58 @@ pub trait Machine: 'static {
     fn is_late(rejection: &Self::Rejection) -> bool;
 }
 
-/// Outstanding commands of a machine.
+/// Implements the part of [`Machine`] that is the same for all machines. Expects the types and functions of a
+/// machine's module under their usual names.
+macro_rules! implement_machine_core {
+    () => {
+        type State = State;
+        type Event = Event;
+        type Input = Input;
+        type Command = Command;
+        type Subject = Subject;
+        type ObservationKey = ObservationKey;
+        type Rejection = Rejection;
+
+        fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Event>, Rejection> {
+            super::decide(state, input, now)
+        }
+
+        fn advance(state: &State, now: Timestamp) -> Vec<Event> {
+            super::advance(state, now)
+        }
+
+        fn apply(state: State, event: &Event) -> Result<State, IllegalEvent> {
+            super::apply(state, event)
+        }
+
+        fn outstanding(state: &State, now: Timestamp) -> Outstanding<Command> {
+            super::outstanding(state, now)
+        }
+
+        fn subject(command: &Command) -> Subject {
+            command.subject()
+        }
+
+        fn is_subscription(command: &Command) -> bool {
+            command.is_subscription()
+        }
+
+        fn is_over(state: &State) -> bool {
+            state.is_finished()
+        }
+
+        fn abort_input(reason: String) -> Input {
+            Input::Abort { reason }
+        }
+
+        fn is_late(rejection: &Rejection) -> bool {
+            matches!(rejection, Rejection::Stale { .. })
+        }
+    };
+}
+pub(crate) use implement_machine_core;
+
+/// Outstanding commands of a machine, and the time of its next wake-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outstanding<C> {
     /// The commands. Each command may be executed twice, and the second execution must not have any effect.
@@ -140,7 +190,7 @@ impl<C> Default for Outstanding<C> {
 }
 
 impl<C> Outstanding<C> {
-    /// Requests a wake-up at `at`. Times in the past are ignored.
+    /// Requests a wake-up at `at`. Ignores times in the past.
     pub(crate) fn request_wake(&mut self, at: Timestamp, now: Timestamp) {
         if at > now {
             self.wake_at = self.wake_at.into_iter().chain([at]).min();

@@ -1,11 +1,11 @@
-//! Next action for the user who reads an explanation.
+//! Next action, shown to users in explanations.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Next action: run a command, change the specification, or wait for an event after which the work continues.
+/// Next action for a user: run a command, change the specification, or wait for an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NextAction {
@@ -22,7 +22,7 @@ impl NextAction {
         Self { text: format!("`{command}` {effect}"), command: Some(command) }
     }
 
-    /// Creates an action that is a change rather than a command.
+    /// Creates an action without a command, such as a change to the specification.
     pub fn change(text: impl Into<String>) -> Self {
         Self { command: None, text: text.into() }
     }
@@ -32,7 +32,7 @@ impl NextAction {
         Self::nothing(&format!("it continues when {event}"))
     }
 
-    /// Creates an action that waits, with a description of what happens next.
+    /// Creates an action for a user who only has to wait, with a description of the next event.
     pub fn nothing(course: &str) -> Self {
         Self::change(format!("nothing to do; {course}"))
     }

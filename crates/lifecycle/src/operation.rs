@@ -16,9 +16,9 @@
 //! * [`advance`](advance()): automatic transitions
 //! * [`apply`](apply()): applies an event to the state
 //! * [`outstanding`](outstanding()): outstanding commands
-//! * `event`: events emitted for programs and people
+//! * `event`: events emitted for programs and users
 //! * `rules`: predicates that the other modules share
-//! * `messages`: text that users match on
+//! * `messages`: texts that scripts of users may match
 //! * [`view`](view()) and [`explain`](explain()): output for users
 
 mod advance;

@@ -1,5 +1,5 @@
-//! State machine of a progressive sync. It updates an ApplicationSet's Applications step by step to one set
-//! of target revisions. Different targets belong to a different rollout, which has its own stream.
+//! State machine of a progressive sync, which updates an ApplicationSet's Applications step by step to one
+//! set of target revisions. Each set of targets has its own rollout, with its own stream.
 //!
 //! ```text
 //! Begun → Held(k) → Rolling(k) → Held(k+1) … → Ending → Finished
@@ -9,11 +9,11 @@
 //! member  Waiting → Promoted → Named → Running → Settling → Healthy
 //! ```
 //!
-//! The rollout never starts a sync itself. It decides when a sync must start, and issues a command that
-//! requires an operation with a recorded ID to exist. It is then notified of the operation's outcome. An
-//! Application counts as Healthy only after it was observed Synced and Healthy *after an operation that
-//! deployed its exact target*, identified by its ID. Earlier states of an Application, states of other
-//! targets, and the clock never count as evidence.
+//! The rollout never starts a sync itself. It decides when a sync must start, records the ID of an operation,
+//! and issues a command that ensures that this operation exists. The operation's outcome is then reported to
+//! the rollout. An Application counts as Healthy only if it was observed Synced and Healthy *after an
+//! operation that deployed its exact target*. Earlier states of an Application, states with other targets,
+//! and the clock never count as evidence.
 //!
 //! * `request`: content of a request
 //! * `event`: recorded events
@@ -23,7 +23,7 @@
 //! * [`apply`](apply()): applies an event to the state
 //! * [`outstanding`](outstanding()): outstanding commands
 //! * `rules`: predicates that the other modules share
-//! * `messages`: text that users match on
+//! * `messages`: texts that scripts of users may match
 //! * [`view`](view()) and [`explain`](explain()): output for users
 
 mod advance;

@@ -1,5 +1,5 @@
 //! Runner of one machine: its driver, commands in flight, subscriptions, waiting callers, and alarm. The
-//! runner doesn't do any I/O itself. Its [`Effects`] execute everything.
+//! runner doesn't do any I/O itself. Its [`Effects`] do all I/O.
 //!
 //! ```text
 //! arrivals ──▶ process ──▶ step:  advance ─▶ write ─▶ dispatch ──▶ Effects ──▶ the world
@@ -7,7 +7,7 @@
 //!    └────────────── results, observations, alarm, "persisted" ◀───────────────┘
 //! ```
 //!
-//! Actors, the simulation and the tests use the same bookkeeping and differ only in their effects.
+//! The actors, the simulation and the tests share this code, and differ only in their effects.
 
 mod effects;
 mod inbox;
@@ -24,12 +24,12 @@ pub use self::outbox::Outbox;
 use crate::driver::{Driver, DriverError, MachineDriverError};
 use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding};
 
-/// Minimum delay before the alarm rings again for the same time. This can happen if the wall clock was set
-/// back, or if there was no work at the first ring.
+/// Minimum delay before the alarm rings again for the same time. An alarm is repeated if the wall clock was
+/// set back, or if no work was due when the alarm rang.
 pub const ALARM_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// Maximum time for which a reader waits for more events, so that they are written in the same batch as the
-/// events that the reader has received.
+/// Maximum time for which a reader's request waits for an urgent event, so that lazy events are written
+/// together with that event.
 const READER_WAIT_MAX: Duration = Duration::from_millis(25);
 
 /// State of a runner after a step.
@@ -44,7 +44,7 @@ pub enum RunnerStatus {
     Finished,
 }
 
-/// Reason why a runner can't continue. The runner is dropped, and a new one is recovered from the log.
+/// Reason why a runner can't continue. The caller drops the runner, and recovers a new runner from the log.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError<R: std::error::Error, F> {
     /// The machine can't continue.
@@ -58,7 +58,7 @@ pub enum RunnerError<R: std::error::Error, F> {
 /// Reason why the runner of a machine with these effects can't continue.
 pub type MachineRunnerError<M, E> = RunnerError<<M as Machine>::Rejection, <E as Effects<M>>::AppendError>;
 
-/// A running machine.
+/// A running machine with its effects.
 pub struct Runner<M: Machine, E: Effects<M>> {
     driver: Driver<M>,
     effects: E,
@@ -76,9 +76,10 @@ pub struct Runner<M: Machine, E: Effects<M>> {
     last_alarm: Option<Timestamp>,
     /// Requests to answer once the next batch is durable.
     replies: Vec<E::Reply>,
-    /// Readers to answer. They are answered like `replies`, but with a batch that may wait for more events
-    /// until `readers_until`.
+    /// Readers to answer when the events so far are durable. In contrast to `replies`, readers wait until
+    /// `readers_until` for an urgent event.
     readers: Vec<E::Reply>,
+    /// Time at which events are written for the readers.
     readers_until: Option<Timestamp>,
     /// Requests and readers to answer once the batch in flight is durable.
     replies_in_flight: Vec<E::Reply>,
@@ -88,12 +89,12 @@ pub struct Runner<M: Machine, E: Effects<M>> {
 }
 
 impl<M: Machine, E: Effects<M>> Runner<M, E> {
-    /// Creates a machine without recorded events.
+    /// Creates a runner for a machine without recorded events.
     pub fn new(effects: E) -> Self {
         Self { is_summary_current: true, ..Self::from_driver(Driver::default(), effects) }
     }
 
-    /// Creates a machine from a recovered driver.
+    /// Creates a runner from a recovered driver.
     pub fn from_driver(driver: Driver<M>, effects: E) -> Self {
         Self {
             driver,
@@ -128,7 +129,7 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         &self.effects
     }
 
-    /// Returns the effects for modification, so that the caller can prepare resources.
+    /// Returns a mutable reference to the effects, so that the caller can prepare resources.
     pub fn effects_mut(&mut self) -> &mut E {
         &mut self.effects
     }
@@ -193,7 +194,7 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         Ok(())
     }
 
-    /// Processes a request from a caller, which waits until the request is durable.
+    /// Processes a request. The caller gets its reply when the request is durable or was rejected.
     pub fn process_request(
         &mut self,
         input: &M::Input,
@@ -208,19 +209,20 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         Ok(())
     }
 
-    /// Answers a reader once all current events are durable. Lazy events aren't written immediately for a
-    /// reader, because an urgent event often follows within a few milliseconds.
+    /// Answers a reader when all current events are durable. Lazy events aren't written immediately, because
+    /// an urgent event often follows within a few milliseconds.
     pub fn reply_when_durable(&mut self, reply: E::Reply, now: Timestamp) {
         self.readers.push(reply);
         self.readers_until.get_or_insert(now + READER_WAIT_MAX);
     }
 
-    /// Stops starting commands. The results of commands in flight are still recorded.
+    /// Requests a stop: no more commands start, but the results of commands in flight are still recorded.
     pub fn stop(&mut self) {
         self.is_stopping = true;
     }
 
-    /// Runs one step: performs automatic transitions, writes events, executes outstanding commands, or ends.
+    /// Runs one step: performs automatic transitions, writes events and starts outstanding commands. Returns
+    /// the status after the step.
     pub fn step(&mut self, now: Timestamp) -> Result<RunnerStatus, MachineRunnerError<M, E>> {
         self.driver.advance(now)?;
         self.write_batch(now).map_err(RunnerError::Append)?;
@@ -246,12 +248,13 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
             is_over || is_read || !self.replies.is_empty() || (self.is_stopping && self.in_flight.is_empty());
         let mut batch = self.driver.take_batch(now, flush);
         if batch.is_none() && is_over && !self.is_summary_current && !self.driver.is_writing() {
-            // The log lists the machine as open, because a repair after damage has lost the summaries.
+            // The log may list the finished machine as open, because its last summary may have been lost in a
+            // repair.
             batch = self.driver.take_summary_batch();
         }
         let Some(batch) = batch else {
             if !self.driver.is_writing() {
-                // The requests didn't cause any change.
+                // There are no events to write for these requests, so they can be answered immediately.
                 let mut replies = std::mem::take(&mut self.replies);
                 if self.driver.flush_at().is_none() {
                     replies.append(&mut self.readers);
@@ -270,8 +273,8 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         self.effects.append(self.driver.state(), batch, now)
     }
 
-    /// Starts outstanding commands that haven't been started yet, and ends subscriptions that are no longer
-    /// outstanding. Has no effect while an urgent event is being written.
+    /// Starts new outstanding commands, and ends subscriptions that aren't outstanding anymore. Does nothing
+    /// while an urgent event is being written.
     fn dispatch(&mut self, now: Timestamp) {
         if !self.driver.can_execute() {
             return;
@@ -293,7 +296,8 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         }
     }
 
-    /// Ends the subscriptions that must restart. Subscriptions that are still outstanding start again.
+    /// Ends the subscriptions that must restart. The next dispatch starts them again if they are still
+    /// outstanding.
     fn end_restarted_subscriptions(&mut self) {
         for subject in self.driver.take_restarted_subjects() {
             if let Some(command) = self.subscriptions.remove(&subject) {

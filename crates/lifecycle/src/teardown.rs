@@ -1,17 +1,17 @@
-//! State machine of an ordered deletion. It deletes all Applications of an ApplicationSet, or those that are
-//! no longer generated, step by step. The next step begins only after the API server has confirmed that every
-//! Application of the previous step no longer exists.
+//! State machine of an ordered deletion. It deletes an ApplicationSet's Applications step by step: either all
+//! of them, or those that the generators don't produce anymore. A step begins only after the API server has
+//! confirmed that no Application of the previous step exists.
 //!
 //! ```text
 //! Begun → Deleting(k) → Deleting(k+1) … → Finished
 //! member  Waiting → Condemned → Going → Confirming → Gone
 //! ```
 //!
-//! If other clients delete the Applications, all at once or not at all ([`Order::is_witnessed`]), the machine
-//! doesn't send requests. It only records observations: `Waiting → Going → Gone`, or `Released`.
+//! If other clients delete or release all Applications at once ([`Order::is_witnessed`]), the machine doesn't
+//! send requests. It only records observations: `Waiting → Going → Gone`, or `Released`.
 //!
-//! A deletion is bound to the recorded UID. If an Application was observed not to exist, it is read once
-//! more, bypassing every cache, before the next step begins.
+//! A deletion is bound to the recorded UID. If an observation shows that an Application doesn't exist, the
+//! API server is queried once more, bypassing every cache, before the next step begins.
 //!
 //! * `order`: order of deletion
 //! * `event`: recorded events

@@ -37,11 +37,11 @@ pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 
 /// ID of the operation that created or last applied a hook object. Makes hook creation idempotent.
 pub const OPERATION_ID: &str = "tidegate.dev/operation-id";
-/// Attempt of the operation that created a hook object. The first attempt is 1.
+/// Number of the operation attempt that created a hook object, starting at 1.
 pub const HOOK_ATTEMPT: &str = "tidegate.dev/hook-attempt";
-/// Phase for which a hook object was created. The same hook can run in several phases under one name.
+/// Phase for which a hook object was created. A hook can run in several phases under the same name.
 pub const HOOK_PHASE: &str = "tidegate.dev/hook-phase";
-/// Deadline for the wave of a resource. The longest deadline in a wave applies.
+/// Deadline for a resource's wave. The longest deadline of the wave's resources applies.
 pub const WAVE_TIMEOUT: &str = "tidegate.dev/wave-timeout";
 /// Deadline for one hook, measured from its creation.
 pub const TIMEOUT: &str = "tidegate.dev/timeout";
@@ -84,7 +84,7 @@ pub const CLAIM_HOLDER: &str = "tidegate.dev/holder";
 pub const CLAIM_REVISION: &str = "tidegate.dev/revision";
 /// On a claim: ID of the operation that asks the holder to stop.
 pub const CLAIM_SUPERSEDE_REQUESTED_BY: &str = "tidegate.dev/end-wanted-by";
-/// On a claim: user and machine that run the operation asking the holder to stop.
+/// On a claim: user and machine that run the operation that asks the holder to stop.
 pub const CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER: &str = "tidegate.dev/end-wanted-by-holder";
 /// Prefix of all annotations defined by Tidegate.
 pub const TIDEGATE_PREFIX: &str = "tidegate.dev/";

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Digest, Requester, Timestamp};
 
-/// A person's recorded approval of a stored plan.
+/// Recorded approval of a stored plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanApproval {
-    /// Name of the person, as provided by the caller.
+    /// Name of the approver, as provided by the caller.
     pub by: String,
     /// Reason for the approval; may be empty.
     pub reason: String,
@@ -31,11 +31,11 @@ impl PlanApproval {
 /// Reference to the stored plan that an operation must execute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredPlanRef {
-    /// Hash that identifies the plan. It covers the entire plan.
+    /// Hash of the entire plan, which identifies the plan.
     pub hash: Digest,
     /// Time at which the plan was computed from the cluster state.
     pub made_at: Timestamp,
-    /// Approvals. Empty if the plan didn't need any.
+    /// Approvals. Empty if the plan didn't need approval.
     pub approvals: Vec<PlanApproval>,
 }
 

@@ -23,7 +23,7 @@ pub enum ClaimConflictPolicy {
     Refuse,
     /// Waits until the other operation has ended.
     Queue,
-    /// Asks the other operation to end, and waits until it has ended.
+    /// Asks the other operation to stop, and waits until it has ended.
     Supersede,
 }
 

@@ -11,8 +11,9 @@ use crate::annotations::{
 };
 use crate::argo::GROUP;
 
-/// Application sync option for the manager from which Tidegate takes over fields. An annotation does the same
-/// for a single resource.
+/// Sync option that specifies the field manager whose fields Tidegate takes over in all of an application's
+/// objects. The annotation [`MIGRATION_MANAGER`](crate::annotations::MIGRATION_MANAGER) does the same for a
+/// single resource.
 pub const MIGRATION_OPTION: &str = "ClientSideApplyMigrationManager";
 
 /// Fields from `managedFields` that a manager wrote with updates, split into two parts.
@@ -38,7 +39,8 @@ impl FieldHandover {
                         || is_finalizer_or_stage(one, POST_DELETE_FINALIZER)
                 });
             }
-            // Users set this finalizer too. Earlier versions added it with the engine's field manager.
+            // Users can set this finalizer in a manifest, but earlier versions of Tidegate also added it with
+            // the engine's field manager.
             (GROUP, "ApplicationSet") if manager == FIELD_MANAGER => {
                 parts.retain_finalizers(|one| one == RESOURCES_FINALIZER);
             }
@@ -67,7 +69,7 @@ impl FieldHandover {
             *list = taken;
             return;
         }
-        // The list itself belongs to whichever manager owns its items.
+        // The list's own entry (`.`) goes to the manager that owns its items.
         left.extend(taken.get(".").map(|whole| (".".to_owned(), whole.clone())));
         match taken.keys().any(|name| name != ".") {
             true => *list = taken,
@@ -170,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Records from before multiple managers were supported keep their format.
+    /// Records that were written before multiple managers were supported keep their format.
     #[test]
     fn one_manager_is_written_as_an_option() {
         #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -272,8 +272,8 @@ mod tests {
         assert!(!glob.matches(&"a".repeat(5_000).replace("aaaa", "aaab").replace('a', "b")));
     }
 
-    /// Regression test for a fuzzing result: for each position in the text, a `*` after a `**` was retried at
-    /// each position of the `**`.
+    /// Regression test for a fuzzing result: the matcher retried a `*` after a `**` for every combination of
+    /// their positions.
     #[test]
     fn no_pattern_takes_long() {
         let text = "a".repeat(1000);

@@ -58,7 +58,7 @@ impl fmt::Display for TaskId {
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// Returns the first twelve hexadecimal digits, which are enough for people to distinguish digests.
+    /// Returns the first twelve hexadecimal digits, which are enough to tell digests apart.
     pub fn short(&self) -> String {
         self.0.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
     }

@@ -19,7 +19,7 @@ pub enum InvalidObject {
     /// The value is not a map.
     #[error("a Kubernetes object must be a map of fields, found {found}")]
     NotAMap {
-        /// Actual type of the value, such as `a list` or `a text`.
+        /// Actual type of the value, such as `a list` or `a string`.
         found: &'static str,
     },
     /// A required field is missing or empty.
@@ -35,12 +35,12 @@ pub enum InvalidObject {
         field: String,
         /// The expected type.
         expected: &'static str,
-        /// Actual type, such as `a map` or `nothing`.
+        /// Actual type, such as `a map` or `null`.
         found: &'static str,
     },
 }
 
-/// Returns the type of a JSON value for error messages, such as `a map`, `a text` or `nothing`.
+/// Returns the type of a JSON value for error messages, such as `a map`, `a string` or `null`.
 pub fn describe_json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

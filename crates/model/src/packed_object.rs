@@ -60,7 +60,7 @@ fn has_fraction(value: &Value) -> bool {
     }
 }
 
-/// Packed live object whose frequently used fields are directly accessible.
+/// Packed live object. Its key and UID are accessible without unpacking.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveObject {
     key: ObjectKey,
@@ -69,7 +69,7 @@ pub struct LiveObject {
 }
 
 impl LiveObject {
-    /// Packs an object. Its key and UID remain directly accessible.
+    /// Packs an object, and stores its key and UID separately.
     pub fn pack(object: Object) -> Self {
         Self { key: object.key(), uid: object.uid().into(), object: PackedObject::pack(object) }
     }

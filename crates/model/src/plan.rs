@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Gvk, ObjectKey, TaskId};
 
-/// Phase of a sync or of an application's deletion. A deletion deletes the application's objects in the phase
-/// `Sync`. Phases are ordered by execution.
+/// Phase of a sync or of an application's deletion. A deletion deletes the application's objects in the
+/// `Sync` phase. Phases are ordered by execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
     /// Hooks that run before the resources.
@@ -163,7 +163,7 @@ pub struct TaskOptions {
     /// Uses server-side apply. If false (`ServerSideApply=false` on the resource), the apply is a client-side
     /// three-way merge.
     pub server_side: bool,
-    /// Postpones the dry run until the wave opens, because this operation creates the task's kind or
+    /// Postpones the dry run until the wave starts, because this operation creates the task's kind or
     /// namespace. Also set for `SkipDryRunOnMissingResource=true` if the kind is not served.
     pub dry_run_at_wave: bool,
     /// The prune requires a user's approval (`Prune=confirm`).
@@ -262,8 +262,8 @@ pub struct PlannedWave {
     pub first: u32,
     /// Number of tasks in the wave; at least one.
     pub count: u32,
-    /// Maximum time from opening to completion (`tidegate.dev/wave-timeout`). The longest timeout of the
-    /// wave's resources applies.
+    /// Maximum time from the start of the wave to its completion (`tidegate.dev/wave-timeout`). The longest
+    /// timeout of the wave's resources applies.
     pub timeout: Option<Duration>,
     /// Gates that must open before the wave starts (`tidegate.dev/gate`), sorted and without duplicates.
     pub gates: Vec<String>,

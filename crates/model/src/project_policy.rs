@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// Snapshot of a project's rules, and of the data against which each write is checked. The snapshot is stored
+/// Snapshot of a project's rules, and of the data that each write is checked against. The snapshot is stored
 /// with the operation, so the same rules apply if another process resumes the operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

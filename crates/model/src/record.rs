@@ -9,7 +9,8 @@ use crate::StreamKind;
 /// kind change, the kind gets a new number, and its earlier layout is still read as
 /// [`Earlier`](Self::Earlier).
 pub trait LogRecord: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
-    /// Records in layouts that are no longer written. `Self` if the type doesn't have earlier layouts.
+    /// Record in an earlier layout, which Tidegate reads but no longer writes. `Self` if the type doesn't
+    /// have earlier layouts.
     type Earlier: DeserializeOwned + Into<Self>;
 
     /// Returns true if records of this kind are in an earlier layout.
@@ -44,7 +45,7 @@ pub trait StreamRecords: LogRecord {
     /// Snapshot of the state after a number of events. Snapshots are stored periodically.
     type Snapshot: LogRecord;
 
-    /// Details of a stream that lists show in addition to those common to all kinds. They are retained longer
-    /// than the events.
+    /// Additional details of a stream, shown in lists next to the details that all kinds have. Details are
+    /// retained longer than events.
     type Details: LogRecord;
 }

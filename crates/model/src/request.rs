@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cascade, ClaimRequest, DeletePolicy, ObjectKey, Tracking, canonical_server};
 
-/// Settings of one sync or application deletion. They are recorded in the operation's first event, so a
-/// resumed operation keeps its original options.
+/// Settings of one sync or application deletion. The settings are recorded in the operation's first event, so
+/// a resumed operation keeps its original options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncRequest {
     /// Name of the application.
@@ -32,7 +32,7 @@ pub struct SyncRequest {
     /// Fixed delay after every wave except the last (`ARGOCD_SYNC_WAVE_DELAY`). With `None`, the operation
     /// waits for evidence of health instead.
     pub wave_delay: Option<Duration>,
-    /// Name of the person or component that requested the operation. May be empty.
+    /// Name of the user or component that requested the operation. May be empty.
     pub initiated_by: String,
     /// Origins of the manifests: files and folders as the user specified them.
     pub sources: Vec<String>,

@@ -11,7 +11,7 @@ const REASON_MAX: usize = 1024;
 /// `ann, because: it is withdrawn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requester<'a> {
-    /// Name of the person or component.
+    /// Name of the user or component.
     pub name: &'a str,
     /// Reason. Empty if the requester didn't provide one.
     pub reason: &'a str,
@@ -37,16 +37,16 @@ impl<'a> Requester<'a> {
         }
     }
 
-    /// Returns the person who requested a deletion, from the recorded requester of an operation. Returns
-    /// `None` if the operation isn't a deletion or if the person is unknown.
+    /// Returns the name of the user who requested a deletion. `initiated_by` is the operation's recorded
+    /// requester. Returns `None` if the operation isn't a deletion, or if the user is unknown.
     pub fn deletion_requester(initiated_by: &'a str) -> Option<&'a str> {
         let (by, _) = initiated_by.split_once(Self::DELETION_SEPARATOR)?;
-        // The reason for a sync can also contain this separator.
+        // The reason for a sync can also contain the deletion separator.
         Self::parse(by).reason.is_empty().then_some(by)
     }
 
-    /// Returns the name and the reason as one string. The reason becomes a single line of bounded length. If
-    /// the name contains the separator, it is escaped so that it can't be mistaken for a name with a reason.
+    /// Returns the name and the reason as one string. The reason becomes a single line of bounded length. A
+    /// separator inside the name is escaped, so that the name can't be mistaken for a name with a reason.
     pub fn to_text(self) -> String {
         let by = self.name.replace(REASON_SEPARATOR, ESCAPED_SEPARATOR);
         let reason = normalize_reason(self.reason);

@@ -42,8 +42,8 @@ impl fmt::Display for OperationPhase {
 pub const SUPERSEDED_PREFIX: &str = "Operation terminated, superseded by ";
 
 /// State or result of an operation, as used in lists, metrics and colors. It equals the phase, except that a
-/// superseded operation doesn't count as failed. As in Argo CD, `status.operationState.phase` of a superseded
-/// operation is Failed.
+/// superseded operation doesn't count as failed. The phase of a superseded operation is Failed, as in Argo
+/// CD.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -59,7 +59,7 @@ pub enum OperationOutcome {
     Error,
     /// The operation completed as requested.
     Succeeded,
-    /// Another operation superseded this one.
+    /// Another operation superseded this operation.
     Superseded,
 }
 
@@ -133,14 +133,14 @@ pub struct ResourceResult {
     pub hook_type: Option<Phase>,
     /// Result for the resource. Absent while there is no result.
     pub status: Option<ResultCode>,
-    /// Phase of the resource's task. Set for hooks and for other resources.
+    /// Phase of the resource's task, for hooks and for other resources.
     pub hook_phase: Option<OperationPhase>,
     /// Message from the cluster, or the resource's health message.
     pub message: String,
     /// Container images, excluding init containers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// Order in which results were first recorded, starting at 1 without gaps.
+    /// Position of the result in the order of first recording, starting at 1, without gaps.
     pub order: u32,
     /// Reason why the resource is unhealthy, derived from its pods, such as `api-7f is crash-looping (exit 1,
     /// restarted 4 times)`.

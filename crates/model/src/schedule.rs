@@ -38,7 +38,7 @@ pub struct Schedule {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// True if both the day of the month and the day of the week are restricted. A match of either one is
+    /// True if both the day of the month and the day of the week are restricted. A match of either field is
     /// then sufficient.
     matches_either_day: bool,
 }
@@ -191,7 +191,7 @@ mod tests {
             ("30 22 * * MON-fri/2", "2026-03-02T22:30:00", "2026-03-04T22:30:00"),
             ("0 0 29 2 *", "2026-03-02T00:00:00", "2028-02-29T00:00:00"),
             ("0 0 31 * *", "2026-04-01T00:00:00", "2026-05-31T00:00:00"),
-            // If both the day of the month and the day of the week are restricted, a match of either one is
+            // If both the day of the month and the day of the week are restricted, a match of either field is
             // sufficient.
             ("0 0 13 * 5", "2026-03-02T00:00:00", "2026-03-06T00:00:00"),
             ("0 0 13 * 5", "2026-03-06T00:00:00", "2026-03-13T00:00:00"),

@@ -67,7 +67,7 @@ impl Host {
         let text = percent_decode(text).to_lowercase();
         let name = text.trim_end_matches('.');
         let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
-        // The zone only selects a local network interface.
+        // The part after `%` is an IPv6 zone, which only selects a local network interface.
         let address = bare.split_once('%').map_or(bare, |(address, _)| address);
         if let Ok(six) = address.parse::<Ipv6Addr>() {
             return Self::Ip(six.to_ipv4_mapped().map_or(IpAddr::V6(six), IpAddr::V4));

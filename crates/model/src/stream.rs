@@ -73,8 +73,8 @@ impl StreamKind {
     /// Ordered deletions of an ApplicationSet's Applications.
     pub const TEARDOWN: Self = Self::new(3, "teardown");
 
-    /// Lowest number that this project never assigns. This number and all higher ones are reserved for tests
-    /// and for programs with their own machines.
+    /// Lowest number that this project never assigns. This number and all higher numbers are reserved for
+    /// tests and for programs with their own machines.
     pub const FIRST_FREE: u16 = 0x8000;
 
     /// Creates a kind. Its number must be unique.

@@ -40,7 +40,7 @@ pub struct Window {
     /// Time zone of the schedule, such as `Europe/Berlin`. Empty means UTC.
     #[serde(default)]
     pub time_zone: String,
-    /// True if operations started by a person may run regardless of the window.
+    /// True if operations started by a user may run regardless of the window.
     #[serde(default)]
     pub manual_sync: bool,
     /// True if operations that were allowed when they started may continue.
@@ -56,7 +56,7 @@ pub struct Window {
 #[serde(rename_all = "lowercase")]
 pub enum WindowKind {
     /// Waves may start. If any window of this kind applies to an application, its waves may start only while
-    /// one of them is active.
+    /// one of these windows is active.
     Allow,
     /// Waves may not start.
     Deny,
@@ -100,7 +100,8 @@ impl ParsedWindow {
         let duration = parse_duration(&window.duration).map_err(|error| format!("duration: {error}"))?;
         if duration.is_zero() {
             return Err(
-                "duration: the window never opens because its duration is zero; use a longer one".to_owned()
+                "duration: the window never opens because its duration is zero; use a longer duration"
+                    .to_owned(),
             );
         }
         let Window { kind, schedule, duration: lasts, time_zone, .. } = window;
@@ -119,8 +120,8 @@ impl ParsedWindow {
         })
     }
 
-    /// Returns the state of the window at the given time. The window is active if its last start, by the wall
-    /// clock of its time zone, was less than its duration ago.
+    /// Returns the state of the window at the given time. The window is active if the time since its last
+    /// start is shorter than its duration. Both times are wall-clock times in the window's time zone.
     fn state_at(&self, now: Timestamp) -> Option<WindowState> {
         let moment = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?;
         let TimeZoneRules(zone) = &self.zone;
@@ -142,7 +143,7 @@ impl ParsedWindow {
                 next.map(|wait| wait + Duration::from_millis(1))
             }
         };
-        // A clock change may come first.
+        // A clock change in the time zone may come before the window's next start or end.
         let moved = zone.following(moment).next().and_then(|next| {
             Duration::try_from(next.timestamp().duration_since(moment)).ok().filter(|wait| !wait.is_zero())
         });
@@ -166,10 +167,12 @@ pub struct WindowBlock {
 
 /// Returns the windows that block an operation from starting, or from continuing if it started at `began`.
 ///
-/// Deny windows take precedence over allow windows. While deny windows are active, an operation that a user
-/// started continues only if all of them have `manualSync`. An operation that was allowed when it started
-/// continues only if all of them have `syncOverrun`. The same applies if allow windows exist but none of them
-/// is active.
+/// Active deny windows block an operation, with two exceptions: a user started the operation and all these
+/// windows have `manualSync`, or the operation was allowed when it started and all these windows have
+/// `syncOverrun`.
+///
+/// If no deny window is active, and allow windows exist but none of them is active, the allow windows block
+/// the operation in the same way.
 pub fn find_block(
     windows: &[ParsedWindow],
     manual: bool,
@@ -294,8 +297,8 @@ mod tests {
                     _ => {}
                 }
                 was_open = blocked.is_none();
-                // The reported end is exact: a start is still blocked one second earlier, and is allowed
-                // immediately afterwards.
+                // The reported end is exact: an operation is still blocked one second before it, and is
+                // allowed immediately after it.
                 if let Some(until) = blocked.and_then(|blocked| blocked.expected_end) {
                     let is_blocked = |at| super::find_block(&windows, false, None, at).is_some();
                     assert!(

@@ -41,15 +41,15 @@ impl Override {
     }
 }
 
-/// Record of a person's override of one task.
+/// Record of a user's override of one task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OverrideRecord {
     /// The most recent override.
     #[serde(rename = "action")]
     pub what: Override,
-    /// Name of the person, as provided by the caller.
+    /// Name of the user, as provided by the caller.
     pub by: String,
-    /// The person's reason. Empty only if a reason isn't required.
+    /// The user's reason. Empty only if a reason isn't required.
     pub reason: String,
     /// Time at which the request was accepted.
     pub at: Timestamp,

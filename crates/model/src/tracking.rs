@@ -1,7 +1,7 @@
 //! Tracking: marks on cluster objects that identify the application they belong to.
 //!
 //! As in Argo CD, there are three methods: an annotation that identifies the application and the object, the
-//! annotation plus a label for people and other tools, or only the label. All code that reads a cluster uses
+//! annotation plus a label for users and other tools, or only the label. All code that reads a cluster uses
 //! [`Tracking::owner`], so the simulated cluster, the real cluster and the planner agree.
 //!
 //! An application can change its tracking method. Marks of the previous method still count if Tidegate
@@ -215,7 +215,7 @@ impl Tracking {
     /// objects that are in the application's manifests.
     ///
     /// If one of these live objects has only the annotation, the application previously used the annotation
-    /// method. Its leftover objects may then also have only the annotation.
+    /// method. Objects that are no longer in the manifests may then also have only the annotation.
     pub fn search_selector(
         &self,
         application: &str,
@@ -262,7 +262,7 @@ impl<'o> TrackingId<'o> {
         whole.then_some(Self { application, group, kind, namespace, name })
     }
 
-    /// Returns true if the ID was written for this object rather than copied from another one. The ID of a
+    /// Returns true if the ID was written for this object rather than copied from another object. The ID of a
     /// cluster-scoped object contains the destination namespace.
     fn matches_object(&self, object: &Object) -> bool {
         self.group == object.group()

@@ -9,8 +9,8 @@ use crate::{
     Lookup, RawAppend, RawEntry, RawLoadedStream, Record, Retention,
 };
 
-/// A log of streams: gapless sequences of events, with occasional snapshots of the folded state. The log
-/// doesn't know which machine an event belongs to. [`crate::TypedLog`] reads and writes typed events.
+/// A log of streams: gapless sequences of events, with occasional snapshots of the folded state. This trait
+/// handles encoded events. [`crate::TypedLog`] reads and writes the typed events of one machine.
 ///
 /// All calls block, so the executor makes them on a separate thread. Only one process can have a log open for
 /// writing at a time.
@@ -22,8 +22,8 @@ pub trait OperationLog: Send + Sync + 'static {
     ///
     /// Returns an error if the log rejects the group (a gap, a record that is too large, an expired epoch, an
     /// unsupported stream). A rejected group leaves no trace, and the log remains usable. After a failed
-    /// write, the log rejects all later appends until it is opened again ([`LogError::Poisoned`]). The failed
-    /// group is then either complete or absent, never partial.
+    /// write, the log rejects all later appends until it is reopened ([`LogError::Poisoned`]). In the
+    /// reopened log, the failed group is either complete or absent, never partial.
     fn append(&self, group: Vec<RawAppend>) -> Result<(), LogError>;
 
     /// Returns the newest snapshot of a stream and the events after it, checked for gaps and damage.
@@ -42,9 +42,9 @@ pub trait OperationLog: Send + Sync + 'static {
     /// Returns the IDs of all streams, oldest first.
     fn ids(&self) -> Vec<StreamId>;
 
-    /// Compacts the log according to `keep`. Finished streams beyond the history of their line are reduced to
-    /// their summaries, and later removed. The oldest events of long open streams are removed if a snapshot
-    /// covers them. Unreferenced blobs are removed. Streams of an unknown kind are not changed.
+    /// Compacts the log to the limits of `keep`. Reduces older finished streams to their summaries, and later
+    /// removes them completely. Removes the oldest events of a long open stream if a snapshot covers them.
+    /// Also removes unreferenced blobs. Doesn't change streams of an unknown kind.
     fn compact(&self, keep: &Retention, now: Timestamp) -> Result<CompactionResult, LogError> {
         self.schedule_compaction();
         let mut done = CompactionResult::default();
@@ -60,9 +60,9 @@ pub trait OperationLog: Send + Sync + 'static {
     /// Runs one short step of a compaction and returns what it removed, or `None` if no compaction is due.
     /// The log accepts appends between two steps.
     ///
-    /// A compaction is due if it was scheduled, or if the log exceeds a limit of `keep` by about a tenth: in
-    /// streams, events or bytes. A compaction caused by growth keeps all data of the newest finished stream
-    /// of each line, because a reader may not have read all of it yet.
+    /// A compaction is due if it was scheduled, or if the number of streams, events or bytes exceeds the
+    /// limits of `keep` by about a tenth. A compaction caused by growth keeps all data of the newest finished
+    /// stream in each history line, because a client may still be reading that stream.
     fn compact_step(&self, keep: &Retention, now: Timestamp) -> Result<Option<CompactionResult>, LogError>;
 
     /// Returns true if [`OperationLog::compact_step`] may have work to do. Never blocks.
@@ -72,13 +72,13 @@ pub trait OperationLog: Send + Sync + 'static {
     fn damage(&self) -> Vec<Damage>;
 
     /// Checks, without writing, that the log is still at the path where it was opened. Otherwise returns
-    /// [`LogError::Moved`]. Always succeeds for a log that can't be moved.
+    /// [`LogError::Moved`]. The default implementation always succeeds.
     fn check_location(&self) -> Result<(), LogError> {
         Ok(())
     }
 
-    /// Returns the streams with content that can't be read at all, or can't be read by this program, oldest
-    /// first. Empty for a log that can't be damaged.
+    /// Returns the streams with content that is unreadable, or that this program can't interpret, oldest
+    /// first. The default implementation returns an empty list.
     fn impaired_streams(&self) -> Vec<ImpairedStream> {
         Vec::new()
     }
@@ -96,9 +96,9 @@ pub trait Blobs: Send + Sync + 'static {
 
 /// Inventories: the objects that operations have written to clusters.
 ///
-/// An inventory is extended no later than the append with its [`InventoryUpdate`] becomes durable, and is
-/// reduced no earlier. A store that keeps inventories elsewhere may apply an update's extensions without the
-/// events, but never its reductions.
+/// Places are added to an inventory before, or together with, the append that carries the
+/// [`InventoryUpdate`]. Places are never removed before the append is durable. A store that keeps inventories
+/// elsewhere may therefore apply an update's additions without the events, but never its removals.
 pub trait Inventories: Send + Sync + 'static {
     /// Returns the places of an application's objects in a cluster, or `None` if they are unknown. The result
     /// may contain too many places, but never omits a place that an operation in this log has written to.

@@ -8,22 +8,22 @@ use crate::{Epoch, LogError, RawAppend, StreamName};
 /// bytes, so a namespace, a name and a few separators fit easily.
 pub(crate) const MAX_NAME_BYTES: usize = 1024;
 
-/// Maximum size in bytes of a summary's details. The details are rewritten with every group and are meant for
-/// people to read.
+/// Maximum size in bytes of a summary's details. The details are short texts for users, and are rewritten
+/// with every group.
 pub(crate) const MAX_SUMMARY_BYTES: usize = 256 << 10;
 
 /// Maximum size of a blob in bytes. The planner rejects inputs of 100 MB, so a bundle of manifests stays
 /// below this limit.
 pub(crate) const MAX_BLOB_BYTES: usize = 128 << 20;
 
-/// State of a stream that the next append depends on.
+/// State of a stream, against which the next append is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AppendState {
     pub(crate) kind: StreamKind,
     /// Sequence number of the last event.
     pub(crate) last: u64,
     pub(crate) epoch: Epoch,
-    /// Process that started the current epoch. Empty in the first epoch, which wasn't a takeover.
+    /// Process that started the current epoch. Empty in the first epoch, which doesn't begin with a takeover.
     pub(crate) taken_by: String,
 }
 

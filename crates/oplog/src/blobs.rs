@@ -8,10 +8,10 @@
 //! passwords, and a rule without exceptions is harder to violate. The name is also keyed, because the plain
 //! digest of a guessed password would confirm the guess.
 //!
-//! The checksum covers the whole file. A blob can therefore be checked when the log is opened, without
-//! unsealing it and without the right key: a wrong key doesn't count as damage. Reading also checks the seal,
-//! which binds the content to its name. A file appears only when it is complete, and is durable before its
-//! name is returned.
+//! The checksum covers the whole file, so a blob can be checked without unsealing it when the log is opened.
+//! This check doesn't need the right key, and a wrong key doesn't count as damage. Reading a blob also checks
+//! the seal, which binds the content to its name. A file appears only when it is complete, and is durable
+//! before its name is returned.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -170,7 +170,7 @@ impl BlobStore {
         for path in files::list_folder(folder)? {
             let name = format!("{start}{}", files::file_name(&path));
             let digest = name.parse::<Digest>().ok();
-            // Other files don't belong to the store.
+            // Files with other names weren't created by this store, so they are kept.
             if digest.map_or(name.ends_with(".tmp"), |digest| !keep(&digest)) {
                 std::fs::remove_file(&path).map_err(|error| LogError::from_io(&path, "remove", error))?;
                 removed += usize::from(digest.is_some());
@@ -242,7 +242,7 @@ impl BlobStore {
     }
 }
 
-/// Returns the data that the seal authenticates besides the content: the blob's name and length.
+/// Returns the data that the seal authenticates in addition to the content: the blob's name and length.
 fn associated_data(digest: Digest, length: usize) -> [u8; 40] {
     let mut bound = [0; 40];
     let length = u64::try_from(length).unwrap_or(u64::MAX).to_le_bytes();
@@ -321,7 +321,7 @@ mod tests {
             assert_eq!(store.get(digest).unwrap(), content);
             assert_eq!(store.put(content).unwrap(), digest);
         }
-        assert_eq!(store.files_written(), 4, "what is there already is not written again");
+        assert_eq!(store.files_written(), 4, "existing content must not be written again");
     }
 
     #[test]

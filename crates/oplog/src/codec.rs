@@ -34,12 +34,12 @@ struct Codec {
 pub struct Codecs(Arc<[Codec]>);
 
 impl Codecs {
-    /// Creates a set with a single kind: the one whose events are `F`.
+    /// Creates a set that contains only the codec for streams with events of type `F`.
     pub fn for_kind<F: StreamRecords>() -> Self {
         Self(Arc::new([codec_for::<F>()]))
     }
 
-    /// Adds the kind whose events are `F`.
+    /// Adds the codec for streams with events of type `F`.
     #[must_use]
     pub fn with_kind<F: StreamRecords>(self) -> Self {
         Self(self.0.iter().cloned().chain([codec_for::<F>()]).collect())
@@ -130,7 +130,7 @@ impl RawEntry {
 
 fn encode<R: LogRecord>(what: &'static str, record: &R) -> Result<Record, LogError> {
     let (kind, highest) = (record.kind(), R::HIGHEST_KIND);
-    // Never write a record that can't be read back.
+    // A record with any other kind could not be read back.
     if kind == 0 || kind > highest {
         let reason = format!("its kind {kind} is not between 1 and the maximum of its type, {highest}");
         return Err(LogError::Encoding { what, reason });
@@ -153,7 +153,7 @@ fn check_kind<F: StreamRecords>(name: &StreamName, found: &StreamKind) -> Result
     }
 }
 
-/// View of a log through the records of one machine.
+/// Typed access to the streams of one machine.
 pub trait TypedLog: OperationLog {
     /// Appends one machine's events as a group. See [`OperationLog::append`].
     fn append_all<F: StreamRecords>(&self, group: Vec<AppendOf<F>>) -> Result<(), LogError> {
@@ -218,7 +218,7 @@ pub trait TypedLog: OperationLog {
 
 impl<L: OperationLog + ?Sized> TypedLog for L {}
 
-/// Decodes consecutive events, the first of which follows event number `last`.
+/// Decodes consecutive events. `last` is the number of the event before the first of them.
 fn decode_events<F: StreamRecords>(
     name: &StreamName,
     last: u64,

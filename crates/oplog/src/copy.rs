@@ -33,7 +33,7 @@ pub struct PrivateCopy {
 }
 
 impl PrivateCopy {
-    /// Copies a folder as it is at one moment, even if another process is writing to it.
+    /// Copies a folder's state at a single moment, even if another process is writing to the folder.
     pub fn create(folder: &Path) -> Result<Self, LogError> {
         let root = create_temp_folder()?;
         let path = root.path().join(files::file_name(folder));
@@ -41,7 +41,7 @@ impl PrivateCopy {
         Ok(Self { path, _root: root })
     }
 
-    /// Returns the folder that contains the copy. It is removed when the value is dropped.
+    /// Returns the folder that contains the copy. The folder is removed when the value is dropped.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -56,8 +56,8 @@ pub(crate) fn create_temp_folder() -> Result<TempDir, LogError> {
         .map_err(|error| LogError::from_io(&std::env::temp_dir(), "create a folder in", error))
 }
 
-/// Copies a folder recursively as it was at one moment, and returns the copied contents. Reads all files a
-/// second time. If both reads agree, all of the content existed at the same time. Fails with
+/// Copies a folder's state at a single moment, including subfolders, and returns the copied contents. Reads
+/// all files twice. If both reads agree, all of the content existed at the same time. Fails with
 /// [`LogError::NoConsistentCopy`] if the reads never agree.
 pub(crate) fn copy_consistently(from: &Path, to: &Path) -> Result<FileDigests, LogError> {
     for attempt in 1..=ATTEMPTS_MAX {

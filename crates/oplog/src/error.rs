@@ -28,7 +28,7 @@ pub enum LogError {
         holder: String,
     },
 
-    /// The state directory is no longer the one that was opened.
+    /// The state directory was moved, removed or replaced after it was opened.
     #[error(
         "state directory {} was moved, removed or replaced while this process used it, so nothing more is written there; put the directory back, or specify its new path, and resume", path.display()
     )]

@@ -1,5 +1,5 @@
-//! Access to files and folders. All errors contain the path and the action. Every function documents what is
-//! durable when it returns.
+//! Access to files and folders. All errors contain the path and the action. If a function writes, its
+//! documentation says when the change is durable.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -142,7 +142,7 @@ pub(crate) fn open_read_write(path: &Path) -> Result<File, LogError> {
         .map_err(|error| LogError::from_io(path, "write", error))
 }
 
-/// Returns true if a path still leads to the file that was opened there.
+/// Returns true if `path` still refers to the open `file`, rather than to a replacement.
 pub(crate) fn is_in_place(file: &File, path: &Path) -> Result<bool, LogError> {
     let failed = |error| LogError::from_io(path, "access", error);
     let opened = file.metadata().map_err(failed)?;

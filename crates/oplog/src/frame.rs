@@ -6,10 +6,10 @@
 //!         4     1        1       2 LE  1      16         8 LE    4 LE    4 LE   `length` bytes
 //! ```
 //!
-//! The checksum covers the payload and all fields before it. A record contains its own address. A misplaced
-//! record is therefore noticed, and a record salvaged from a broken database can be put back in its place.
-//! The number of an event or snapshot is its sequence number. The number of a head or summary is its
-//! revision, and the highest revision counts. If bit 0 of the flags is set, the payload is the digest of a
+//! The checksum covers the payload and all fields before it. Each record contains its own address, so a
+//! misplaced record is detected, and a record from a broken database can be restored to its place. The number
+//! of an event or snapshot is its sequence number. The number of a head or summary is its revision. Only the
+//! record with the highest revision is valid. If bit 0 of the flags is set, the payload is the digest of a
 //! blob that contains the content.
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
@@ -28,11 +28,11 @@ const EXTERNAL: u8 = 1;
 /// Number of bytes before the payload.
 pub(crate) const HEADER_BYTES: usize = 41;
 
-/// Maximum size of an encoded record in bytes. A plan with 100,000 tasks takes about half of it. Anything
-/// larger is a mistake that should not reach the disk.
+/// Maximum size of an encoded record in bytes. A plan with 100,000 tasks takes about half of it. A larger
+/// record is a bug and must not reach the disk.
 pub(crate) const MAX_RECORD_BYTES: usize = 64 << 20;
 
-/// Maximum number of bytes that a decoded value may claim. The codec counts integers by their width in
+/// Maximum memory in bytes that a decoded value may claim. The codec counts integers by their width in
 /// memory, which is up to sixteen times their encoded size. This limit therefore exceeds the largest record
 /// by the same factor.
 const MAX_CLAIM_BYTES: usize = 16 * MAX_RECORD_BYTES;
@@ -69,7 +69,7 @@ impl Family {
         }
     }
 
-    /// Returns the name of the family for use in errors.
+    /// Returns the family's name for error messages.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Event => "fact",
@@ -211,7 +211,7 @@ pub(crate) fn frame_record(
     Ok(bytes)
 }
 
-/// Checks that a record belongs to the given family of a stream and, if specified, has the given number.
+/// Checks that a record has the given family and stream and, if specified, the given number.
 pub(crate) fn open_frame(
     family: Family,
     stream: StreamId,

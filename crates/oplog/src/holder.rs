@@ -13,10 +13,10 @@ use crate::{LogError, files};
 /// Name of the file to lock.
 const HOLDER_FILE: &str = "holder";
 
-/// Maximum number of bytes to read from a holder's description. Longer descriptions are truncated.
+/// Maximum size of the holder file in bytes. A larger file isn't read.
 const MAX_HOLDER_BYTES: usize = 16 << 10;
 
-/// Description of the process that opens the log. Other processes display it if they find the log locked.
+/// Description of the process that opens the log. Other processes show this description if the log is locked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// Process ID in the process's own PID namespace. Processes in different containers may have the same ID.
@@ -43,7 +43,7 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Returns true if the state directory is still the one that was locked.
+    /// Returns true if the path still leads to the locked state directory.
     pub(crate) fn is_in_place(&self, directory: &Path) -> Result<bool, LogError> {
         files::is_in_place(&self.file, &directory.join(HOLDER_FILE))
     }

@@ -1,10 +1,10 @@
 //! Inventories: for each cluster, the places to which an application's operations have written objects. With
 //! an inventory, prune candidates can be found without searching the cluster.
 //!
-//! An inventory may contain places that don't have an object. It must never omit a place that an operation in
-//! its log has written to. It must also never contain a place whose ownership is in doubt. Therefore, it is
-//! written together with the plan, before any action, and outlives the operations that extended it. If there
-//! is any doubt, the whole inventory is dropped, and the cluster is searched when the places are needed.
+//! An inventory may contain places without an object. It must never omit a place that an operation in the log
+//! has written to, and never contain a place whose ownership is in doubt. An operation therefore writes the
+//! inventory together with its plan, before any action. The inventory outlives the operation. If there is any
+//! doubt, the whole inventory is dropped, and the next operation searches the cluster instead.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub type Inventory = BTreeSet<(Gvk, String, String)>;
 pub struct ApplicationInventory {
     /// Places where the application has objects or may have objects later.
     pub places: Inventory,
-    /// True if the whole cluster was searched and the application didn't have objects in other places.
+    /// True if a search of the whole cluster found no objects of the application in other places.
     pub searched: bool,
 }
 
@@ -45,7 +45,7 @@ pub enum InventoryChange {
     /// Places where the application has objects or may have objects later. There may be other places, because
     /// the cluster was not searched. Creates or extends the inventory.
     Extend(Inventory),
-    /// Places whose objects were deleted, regardless of the version of their kind.
+    /// Places whose objects were deleted. Places are matched without the API version.
     Forget(Inventory),
 }
 
@@ -77,7 +77,7 @@ impl InventoryChange {
     }
 }
 
-/// Returns a place without the version, because the same object is available in several versions.
+/// Returns a place without the API version, because a cluster serves the same object in several versions.
 fn versionless_place((gvk, namespace, name): &(Gvk, String, String)) -> (&str, &str, &str, &str) {
     (&gvk.group, &gvk.kind, namespace, name)
 }

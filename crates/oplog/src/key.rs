@@ -5,8 +5,8 @@
 //! <dir>/key-id    fingerprint of the key in use; a different key is detected before any read or write
 //! ```
 //!
-//! Three keys are derived from it: for sealing, for naming content, and for the fingerprint. None of them
-//! reveals anything about the others.
+//! Three keys are derived from the log's key: for sealing, for naming content, and for the fingerprint. None
+//! of them reveals anything about the others.
 
 use std::fmt;
 use std::fs::{self, OpenOptions, Permissions};
@@ -110,8 +110,8 @@ fn keyed_digest(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
 
 /// Returns the key for a state directory: the supplied key, otherwise the key in the directory's key file.
 /// The file is created if nothing has ever been sealed in the directory. Rejects a key that differs from the
-/// key in use, so that content sealed with another key isn't mistaken for damage. Also returns true if the
-/// fingerprint was written. The fingerprint is durable once the directory is synced, and a new key is durable
+/// key in use, so that content sealed with another key isn't mistaken for damage. The returned flag is true
+/// if the call wrote the fingerprint, which is durable once the directory is synced. A new key is durable
 /// when the call returns.
 pub(crate) fn load_or_create_key(
     directory: &Path,
@@ -143,8 +143,8 @@ pub(crate) fn load_or_create_key(
     }
 }
 
-/// Returns the key of a state directory for a reader. Returns `None` if the key can't be read, or must not be
-/// used because other users can read it too.
+/// Returns the key of a state directory for a reader. Returns `None` if the key file isn't readable, or must
+/// not be used because other users can read it too.
 pub(crate) fn load_key_for_reading(
     directory: &Path,
     given: Option<LogKey>,
@@ -166,8 +166,8 @@ pub(crate) fn load_key_for_reading(
     }
 }
 
-/// Returns the fingerprint of the key in use. Ignores invalid content, because sealed data also records the
-/// key with which it was sealed.
+/// Returns the fingerprint of the key in use. Ignores an invalid file, because every sealed file also
+/// contains the fingerprint of its key.
 fn read_fingerprint(path: &Path) -> Result<Option<String>, LogError> {
     let text = match files::read_limited(path, MAX_KEY_FILE_BYTES) {
         Ok(text) => text.unwrap_or_default(),
@@ -204,7 +204,7 @@ fn create_key_file(path: &Path) -> Result<LogKey, LogError> {
         .mode(OWNER_ONLY_MODE)
         .open(&temporary)
         .and_then(|mut file| {
-            // A file left by an interrupted attempt would otherwise keep its mode.
+            // A file left by an interrupted attempt would otherwise keep its old mode.
             file.set_permissions(Permissions::from_mode(OWNER_ONLY_MODE))?;
             writeln!(file, "{}", Digest(bytes))?;
             file.sync_all()

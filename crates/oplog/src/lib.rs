@@ -7,14 +7,14 @@
 //!
 //! # Usage
 //!
-//! 1. Open the log. Damage is detected and quarantined at this point rather than later, and
-//!    [`OperationLog::damage`] reports it. Everything that can be loaded after that has been checked record
-//!    by record.
+//! 1. Open the log. Opening detects and quarantines damage, and [`OperationLog::damage`] reports it. Every
+//!    record that can be loaded from the open log has been checked.
 //! 2. [`OperationLog::load`] every open stream, fold its snapshot and events, and continue.
-//! 3. Decide, and [`OperationLog::append`] the events of all streams that have decided in the meantime as one
-//!    group. Act only after the call returns. A group needs one flush, regardless of its number of events.
-//! 4. Before an append, store content that is too large for an event with [`Blobs::put_blob`]. The append
-//!    that refers to the content lists its digest.
+//! 3. Decide on the next events, and [`OperationLog::append`] them. Execute commands only after the call
+//!    returns. A group needs one flush regardless of its number of events, so append the waiting events of
+//!    all streams together.
+//! 4. If content is too large for an event, store the content with [`Blobs::put_blob`] before the append. The
+//!    append that refers to the content lists its digest.
 //! 5. Call [`OperationLog::compact`] occasionally, and [`OperationLog::compact_step`] while
 //!    [`OperationLog::is_compaction_due`].
 //! 6. After a failed write, the log rejects all later appends ([`LogError::Poisoned`]). Restart the process:
@@ -42,7 +42,7 @@
 //! | retained data is kept, and a crash during a compaction loses nothing | `compaction.rs`, `process.rs` |
 //! | a log exceeds its retention by at most a tenth if due steps are run | `compaction.rs` |
 //!
-//! If a disk loses synced data, the log is not guaranteed to detect this before it is opened the next time.
+//! If a disk loses synced data, the log may not detect the loss until it is opened again.
 
 mod api;
 mod append_checks;

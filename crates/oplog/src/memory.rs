@@ -1,8 +1,8 @@
 //! The log in memory, for tests and the simulator.
 //!
-//! Records are stored as bytes, as on disk, so a type that doesn't survive its codec also fails here. The
-//! storage outlives its handles: a test can drop a "process" with all its values and then open the storage
-//! again.
+//! Records are stored as bytes, as on disk, so tests also find types that don't survive encoding and
+//! decoding. The storage outlives its handles: a test can drop a "process" with all its values and then open
+//! the storage again.
 //!
 //! ```text
 //! let log = MemoryLog::new();        // a process …
@@ -31,8 +31,8 @@ use crate::{
 pub enum Fault {
     /// Before anything is written, so the group is absent.
     Before,
-    /// After everything is durable but before the append returns. The group is present, but the caller
-    /// doesn't know it.
+    /// After everything is durable but before the append returns. The group is present, although the caller
+    /// receives an error.
     After,
 }
 
@@ -65,7 +65,7 @@ struct Storage {
     is_poisoned: bool,
     /// The next fault, and the number of appends that succeed before it.
     fault: Option<(u64, Fault)>,
-    /// Number of additional blobs that fit, or `None` for no limit.
+    /// Number of further blobs that fit on the simulated disk, or `None` for no limit.
     free_blobs: Option<u64>,
     stats: LogStats,
     /// True if a complete compaction is scheduled.
@@ -143,8 +143,8 @@ impl MemoryLog {
         Self { shared: Arc::default(), process: 0, codecs: None }
     }
 
-    /// Opens the same storage as the next process. Handles of earlier processes can no longer write, as if
-    /// these processes had been killed. A pending fault is removed.
+    /// Starts the next process on the same storage. Handles of earlier processes can no longer write, as if
+    /// these processes had been killed. Removes a pending fault.
     pub fn reopen(&self) -> Self {
         let mut shared = self.lock();
         shared.process += 1;
@@ -159,12 +159,13 @@ impl MemoryLog {
         Self { codecs: Some(codecs), ..self }
     }
 
-    /// Lets `successes` more appends succeed, then makes one fail with `fault` and poisons the log.
+    /// Schedules a fault: the next `successes` appends succeed, and the append after them fails with `fault`
+    /// and poisons the log.
     pub fn fail_append(&self, successes: u64, fault: Fault) {
         self.lock().fault = Some((successes, fault));
     }
 
-    /// Sets the number of additional blobs that fit before the disk is full, or `None` for no limit.
+    /// Sets the number of further blobs that fit before the simulated disk is full, or `None` for no limit.
     pub fn set_free_blobs(&self, blobs: Option<u64>) {
         self.lock().free_blobs = blobs;
     }
@@ -202,8 +203,7 @@ impl MemoryLog {
         self.codecs.as_ref().is_none_or(|codecs| codecs.has_kind(&stored.append_state.kind))
     }
 
-    /// Checks one append of a group against its stream's state, which includes the earlier appends of the
-    /// group.
+    /// Checks one append of a group. The stream's state already includes the group's earlier appends.
     fn check_append(
         &self,
         shared: &Storage,
@@ -293,7 +293,7 @@ impl Storage {
         }
     }
 
-    /// Returns true if the next fault occurs now.
+    /// Returns the fault that this append must fail with, if any, and poisons the log.
     fn next_fault(&mut self) -> Option<Fault> {
         match self.fault {
             Some((0, fault)) => {
@@ -381,7 +381,7 @@ impl OperationLog for MemoryLog {
         self.lock().is_compaction_due()
     }
 
-    /// Runs the whole compaction in one step, because it is short.
+    /// Runs the whole compaction in one step, because compacting memory takes little time.
     fn compact_step(&self, keep: &Retention, now: Timestamp) -> Result<Option<CompactionResult>, LogError> {
         let mut shared = self.lock_to_write()?;
         let shared = &mut *shared;

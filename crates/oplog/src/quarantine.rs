@@ -1,4 +1,4 @@
-//! Quarantine: damaged data that is kept for inspection, with the reported reason.
+//! Quarantine: damaged data that is kept for inspection, with a description of the damage.
 //!
 //! ```text
 //! quarantine/<stream id>/1/reason.txt     the problem and how it was handled
@@ -24,7 +24,7 @@ const ROWS_FILE: &str = "rows.bin";
 /// in blobs.
 const MAX_ROWS_BYTES: usize = 256 << 20;
 
-/// Maximum number of bytes to read from a reason, which is a single line. Longer reasons are truncated.
+/// Maximum size of a reason file in bytes. A reason is a single line, so a larger file isn't read.
 const MAX_REASON_BYTES: usize = 64 << 10;
 
 /// Damaged item that an entry contains.
@@ -57,8 +57,8 @@ impl Quarantine {
         Ok(Self { folder, earlier_folder: None })
     }
 
-    /// Opens a quarantine that creates entries in `folder`. It also reads the entries in `earlier`, which are
-    /// left unchanged.
+    /// Opens a quarantine that creates entries in `folder`. Also reads the entries in `earlier`, but never
+    /// changes them.
     pub(crate) fn open_beside(earlier: PathBuf, folder: PathBuf) -> Result<Self, LogError> {
         Ok(Self { earlier_folder: Some(earlier), ..Self::open(folder)? })
     }
@@ -132,7 +132,7 @@ fn read_reason(entry: &Path) -> Result<Option<String>, LogError> {
     let text = match files::read_limited(&entry.join(REASON_FILE), MAX_REASON_BYTES) {
         Ok(Some(text)) => String::from_utf8_lossy(&text).trim().to_owned(),
         Ok(None) => return Ok(None),
-        // The file isn't in the expected format, but the entry still counts.
+        // This program never writes an oversized reason, but the entry may still contain damaged data.
         Err(LogError::TooLarge { .. }) => "its reason cannot be read".to_owned(),
         Err(error) => return Err(error),
     };

@@ -1,16 +1,15 @@
-//! Retention rules for compactions. They are pure functions, and the same for every store.
+//! Retention rules for compactions: pure functions that all stores share.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_model::{StreamId, StreamKind, Timestamp};
 
-/// Limits on the stored data of finished streams and of long open ones.
+/// Limits on the stored data of finished streams and long open streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Number of newest finished streams per line that keep all events. A line consists of all streams of one
-    /// kind that belong to the same application, or to the same ApplicationSet if they don't belong to an
-    /// application.
+    /// kind for the same application. Streams without an application form a line per ApplicationSet.
     pub history: usize,
     /// Number of newest finished streams per line that keep at least their summary, including those in the
     /// `history`. Older streams are removed.
@@ -27,26 +26,26 @@ impl Default for Retention {
             history: 10,
             summaries: 100,
             age: Duration::from_secs(90 * 24 * 60 * 60),
-            // A sync of thousands of objects still records fewer events than this, so `ops log` shows all of
-            // its events.
+            // A sync of thousands of objects records fewer events than this limit, so `ops log` shows every
+            // event.
             open_events: 100_000,
         }
     }
 }
 
 impl Retention {
-    /// Returns the default limits with a different `history`.
+    /// Returns the default limits with the given `history`.
     pub fn with_history(history: usize) -> Self {
         Self { history, ..Self::default() }
     }
 
-    /// Returns the limits for a compaction caused by growth. It keeps all data of the newest finished stream
-    /// of each line.
+    /// Returns the limits for a compaction caused by growth. Such a compaction keeps all data of the newest
+    /// finished stream in each line.
     pub(crate) fn for_growth(&self) -> Self {
         Self { history: self.history.max(1), ..*self }
     }
 
-    /// Returns true if an open stream exceeds its limit of events by a tenth.
+    /// Returns true if an open stream exceeds its event limit by a tenth.
     pub(crate) fn is_exceeded(&self, last: u64, base: u64) -> bool {
         last.saturating_sub(base) >= self.open_events.saturating_add((self.open_events / 10).max(1))
     }
@@ -58,8 +57,8 @@ impl Retention {
     }
 }
 
-/// Line of streams that share a history: streams of one kind that have the same application or, if they don't
-/// have an application, the same ApplicationSet.
+/// History line: all streams of one kind that belong to the same application. Streams without an application
+/// are grouped by ApplicationSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HistoryLine<'a> {
     kind: &'a StreamKind,
@@ -105,8 +104,8 @@ pub(crate) struct Growth {
 const GROWTH_MIN_BYTES: u64 = 1 << 20;
 
 impl Growth {
-    /// Returns the growth allowed for a log with `whole` complete finished streams and `bytes` bytes: a
-    /// tenth.
+    /// Returns the growth at which a compaction is due: a tenth of `whole` finished streams that still have
+    /// their events, of the event limit in `keep`, or of `bytes`.
     pub(crate) fn limit_for(keep: &Retention, whole: usize, bytes: u64) -> Self {
         Self {
             streams: (whole / 10).max(1),
@@ -130,8 +129,8 @@ pub(crate) struct RetentionDecision {
     pub(crate) forgotten: Vec<StreamId>,
 }
 
-/// Decides which finished streams to reduce or remove, based on their end times. A stream with a greater ID
-/// is newer. The times in summaries aren't used for this comparison, because the clocks may have been wrong.
+/// Decides which finished streams to reduce or remove. Streams are ordered by ID rather than by the times in
+/// their summaries, because the clocks may have been wrong.
 pub(crate) fn decide_retention<'a>(
     finished: impl IntoIterator<Item = (StreamId, HistoryLine<'a>, Timestamp)>,
     keep: &Retention,
@@ -152,7 +151,8 @@ pub(crate) fn decide_retention<'a>(
 }
 
 impl RetentionDecision {
-    /// Decides which finished streams of one line to reduce or remove. `newest_first` contains these streams.
+    /// Decides which finished streams of one line to reduce or remove. `newest_first` contains the line's
+    /// finished streams with their end times.
     pub(crate) fn add_line(
         &mut self,
         newest_first: impl IntoIterator<Item = (StreamId, Timestamp)>,
@@ -205,7 +205,7 @@ mod tests {
             (4, 2, 90, 7, vec![1, 2], vec![1, 2]),
             (2, 100, 4, 7, vec![1, 2, 3, 4], vec![1, 2]),
             (2, 3, 4, 7, vec![1, 2, 3, 4], vec![1, 2, 3]),
-            // Age alone doesn't affect the history.
+            // Old streams stay whole if they are within the history.
             (10, 100, 1, 1_000, vec![], vec![]),
             (0, 100, 1, 0, vec![1, 2, 3, 4, 5, 6, 7], vec![]),
             (0, 0, 1, 0, vec![1, 2, 3, 4, 5, 6, 7], vec![1, 2, 3, 4, 5, 6, 7]),

@@ -19,9 +19,9 @@ impl std::fmt::Debug for SealedFolder {
 }
 
 impl SealedFolder {
-    /// Opens the folder with the given name in a state directory, and creates it if it is missing. `given`
-    /// replaces the key in the directory. Returns `None` if nothing has ever been sealed in the directory,
-    /// because a key is created only when the log is opened.
+    /// Opens the folder with the given name in a state directory, and creates the folder if it is missing.
+    /// `given` takes precedence over the key in the directory. Returns `None` if the directory doesn't have a
+    /// key yet, because only opening the log creates a key.
     pub fn open(directory: &Path, name: &str, given: Option<LogKey>) -> Result<Option<Self>, LogError> {
         let Some(key) = key::load_key_for_reading(directory, given)? else { return Ok(None) };
         Ok(Some(Self(BlobStore::open(directory.join(name), key)?)))

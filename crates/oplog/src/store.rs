@@ -83,13 +83,13 @@ pub struct SledLog {
     /// Lock for blobs: storing a blob acquires it for reading, and removing unreferenced blobs acquires it
     /// for writing.
     blob_gc_lock: RwLock<()>,
-    /// Stored blobs that are not referenced yet, with the number of times each was stored. Compactions keep
+    /// Stored blobs without a reference yet, and the number of times that each was stored. Compactions keep
     /// these blobs.
     unreferenced_blobs: Mutex<BTreeMap<Digest, usize>>,
     quarantined: BTreeMap<StreamId, StreamFault>,
     damage: Vec<Damage>,
     impaired: Vec<ImpairedStream>,
-    /// Must be the last field, so that it is dropped after the database is closed.
+    /// Lock or private copy. Must be the last field, so that it is dropped after the database is closed.
     guard: LogGuard,
 }
 
@@ -97,7 +97,7 @@ pub struct SledLog {
 struct State {
     streams: BTreeMap<StreamId, LiveStream>,
     witness: Witness,
-    /// If a stream up to this ID is absent, it was removed on purpose.
+    /// Highest ID of a stream that was removed on purpose. Absent streams up to this ID aren't lost.
     forgotten: Option<StreamId>,
     stats: LogStats,
     ledger: Ledger,
@@ -153,7 +153,7 @@ impl LiveStream {
             && has_known_kind.is_none_or(|wanted| codecs.has_kind(&self.kind) == wanted)
     }
 
-    /// Returns the note about a stream for the witness.
+    /// Returns a stream's progress for the witness.
     fn witness_note((stream, live): (&StreamId, &Self)) -> (StreamId, Progress) {
         (*stream, Progress { last: live.head.last, has_ended: !live.is_open() })
     }
@@ -184,7 +184,7 @@ impl SledLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // If a thread panicked while writing, it has set the poison flag, which is checked afterwards.
+        // A panic during a write leaves the poison flag set. Every later write checks that flag.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,7 +193,7 @@ impl SledLog {
     }
 
     fn lock_to_write(&self) -> Result<MutexGuard<'_, State>, LogError> {
-        // This is checked first, so that a reader gets the matching error.
+        // This check comes first, because a log opened read-only must return its own error.
         self.guard.check_writable(&self.directory)?;
         let state = self.lock();
         if self.is_poisoned.load(Ordering::SeqCst) {
@@ -203,8 +203,8 @@ impl SledLog {
         Ok(state)
     }
 
-    /// Rejects all later writes if the directory or a file in it is no longer the one that was opened. Data
-    /// written there would be lost, and the files there may belong to another process.
+    /// Rejects a write if the directory, the database or the witness was replaced after the log was opened.
+    /// The written data would be lost, and the new files may belong to another process.
     fn check_in_place(&self, state: &State) -> Result<(), LogError> {
         self.guard.check_writable(&self.directory)?;
         if self.database.is_in_place()? && state.witness.is_in_place()? {
@@ -214,8 +214,8 @@ impl SledLog {
         }
     }
 
-    /// Runs a write. The log counts as poisoned until the write succeeds, so that it never accepts more
-    /// writes after an error or a panic.
+    /// Runs a write. The log is marked as poisoned until the write succeeds, so it never accepts more writes
+    /// after an error or a panic.
     fn write_or_poison<T>(&self, write: impl FnOnce() -> Result<T, LogError>) -> Result<T, LogError> {
         self.is_poisoned.store(true, Ordering::SeqCst);
         let result = write();
@@ -290,8 +290,7 @@ impl OperationLog for SledLog {
         self.damage.clone()
     }
 
-    /// This doesn't wait for a write in progress. It therefore skips the witness, which writes occasionally
-    /// replace.
+    /// Doesn't wait for a write in progress. Skips the witness file, because that write may be replacing it.
     fn check_location(&self) -> Result<(), LogError> {
         self.guard.check_writable(&self.directory)?;
         match self.database.is_in_place()? {
@@ -309,7 +308,7 @@ impl Blobs for SledLog {
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
         self.guard.check_writable(&self.directory)?;
         let _collecting = self.blob_gc_lock.read().unwrap_or_else(PoisonError::into_inner);
-        // The blob is counted before it exists, so that a compaction can't remove it.
+        // The blob is registered before it exists, so that a concurrent compaction can't remove it.
         *self.lock_unreferenced_blobs().entry(self.blobs.digest_of(content)?).or_default() += 1;
         self.blobs.put(content)
     }

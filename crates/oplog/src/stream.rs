@@ -128,8 +128,8 @@ impl<F: StreamRecords> AppendOf<F> {
     }
 }
 
-/// Description of a stream by its writer. It fits into one line and is kept longer than the events. All
-/// fields except the details also serve as the index.
+/// One-line description of a stream, provided by its writer and kept longer than the events. Lookups use all
+/// fields except the details.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary<D> {
     /// Application that the stream belongs to, if any.
@@ -162,7 +162,7 @@ pub struct Entry<D> {
     pub epoch: Epoch,
     /// Sequence number of the last event.
     pub sequence: u64,
-    /// Summary that the stream's writer provided.
+    /// Newest summary that the stream's writer provided.
     pub summary: Summary<D>,
 }
 
@@ -208,13 +208,13 @@ pub struct History<F> {
 /// so the cost depends on the number of results rather than on the size of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lookup {
-    /// Application of the streams. `None` matches any.
+    /// Application of the streams. `None` matches all streams.
     pub application: Option<String>,
-    /// ApplicationSet that the streams belong to or originate from. `None` matches any.
+    /// ApplicationSet that the streams belong to or originate from. `None` matches all streams.
     pub appset: Option<String>,
     /// `true` for open streams, `false` for finished ones, `None` for both.
     pub open: Option<bool>,
-    /// Kind of the streams. `None` matches any.
+    /// Kind of the streams. `None` matches all kinds.
     pub kind: Option<StreamKind>,
     /// `true` for kinds that this program knows, `false` for unknown ones, `None` for both.
     pub has_known_kind: Option<bool>,
@@ -259,7 +259,7 @@ impl Lookup {
     }
 }
 
-/// Damage to the log, and how it was handled.
+/// Damage to the log, with the action taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Affected stream, if known.
@@ -277,10 +277,10 @@ pub struct Damage {
 pub struct ImpairedStream {
     /// ID of the stream.
     pub stream: StreamId,
-    /// Listing entry, which is available even if the stream is quarantined and lookups don't find it. `None`
-    /// if the entry is lost too.
+    /// Listing entry, which is available even for a quarantined stream that lookups don't find. `None` if the
+    /// entry itself is lost.
     pub entry: Option<RawEntry>,
-    /// Description of the part that can't be read, and of the cause.
+    /// Description of the unreadable part and of the cause.
     pub reason: String,
 }
 
@@ -291,7 +291,8 @@ pub struct CompactionResult {
     pub streams: usize,
     /// Number of streams that were removed completely.
     pub forgotten: usize,
-    /// Number of removed events, from reduced or removed streams or because a snapshot covers them.
+    /// Number of removed events, from finished streams and from open streams whose snapshot covers the
+    /// events.
     pub events: usize,
     /// Number of removed unreferenced blobs.
     pub blobs: usize,
@@ -311,7 +312,7 @@ impl std::ops::AddAssign for CompactionResult {
 pub struct LogStats {
     /// Number of groups appended. A group is on disk either completely or not at all.
     pub groups: u64,
-    /// Number of events in these groups.
+    /// Number of events in all appended groups.
     pub events: u64,
     /// Number of times that the log was flushed to disk: once per group, and in compactions.
     pub flushes: u64,

@@ -1,8 +1,8 @@
 //! The witness: a record of each stream's progress that is independent of the database.
 //!
-//! The database stores the events and the head of a stream together. If a database file loses its end, it
-//! loses both and still looks intact. The witness is written after each group is durable and before the group
-//! is acknowledged. It is not synced, so after a power failure it may know less than the database, but never
+//! The database stores the events and the head of a stream together. A database file that loses its end loses
+//! both, and still looks intact. The witness is written after each group is durable and before the group is
+//! acknowledged. It is not synced, so after a power failure it may know less than the database, but never
 //! more. Events that the witness knows but the database lacks are lost, and are reported by stream and
 //! number. If the database can't be listed anymore, the witness also provides the names of the streams.
 //!
@@ -11,8 +11,8 @@
 //! note        stream 16 | last sequence 8 LE | ended 1 | crc32 4 LE
 //! ```
 //!
-//! A note whose third field is 2 doesn't belong to a stream. It means that all streams up to its ID without a
-//! note of their own were removed on purpose, and must not be salvaged from a broken database.
+//! If the third field is 2, the note doesn't describe a single stream. It means that all streams up to its ID
+//! without a note of their own were removed on purpose, and must not be salvaged from a broken database.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -33,7 +33,7 @@ const NOTE_BYTES: usize = 29;
 /// Number of bytes by which the file may grow before it is rewritten: about 75,000 notes.
 const GROWTH_MAX_BYTES: usize = 2 << 20;
 
-/// Maximum size of the file in bytes. A million streams and the growth fit into it.
+/// Maximum size of the file in bytes. This is enough for a million streams and the growth.
 pub(crate) const FILE_MAX_BYTES: usize = 32 << 20;
 
 /// Witness file that is open for writing.
@@ -59,14 +59,15 @@ pub(crate) struct Progress {
 pub(crate) struct WitnessContent {
     /// Last recorded progress of each stream.
     pub(crate) progress: BTreeMap<StreamId, Progress>,
-    /// Streams up to this ID that don't have a note were removed on purpose.
+    /// Highest ID of a stream that was removed on purpose. Streams up to this ID without a note aren't lost.
     pub(crate) forgotten: Option<StreamId>,
     /// True if the file doesn't exist, either because nothing was ever written or because the file was
     /// removed.
     pub(crate) is_missing: bool,
     /// True if the file exists but doesn't have a valid header, so lost events can't be detected.
     pub(crate) is_unreadable: bool,
-    /// Number of damaged notes. A truncated or empty last note is normal after a crash.
+    /// Number of damaged notes, except for a truncated or empty note at the end, which is normal after a
+    /// crash.
     pub(crate) damaged_notes: usize,
     /// Length of the file if it consists only of complete notes.
     whole_length: Option<usize>,
@@ -111,8 +112,8 @@ pub(crate) fn read_witness(path: &Path) -> Result<WitnessContent, LogError> {
 }
 
 impl Witness {
-    /// Continues the file that `testimony` was read from if the file is accurate. Otherwise, begins a new
-    /// file.
+    /// Continues the existing file if its content, `testimony`, is complete and matches `seen`. Otherwise,
+    /// begins a new file.
     pub(crate) fn resume(
         path: PathBuf,
         testimony: &WitnessContent,
@@ -133,7 +134,7 @@ impl Witness {
         }
     }
 
-    /// Replaces the file with a new one that contains `seen`.
+    /// Replaces the file with a new file that contains `seen`.
     pub(crate) fn begin(
         path: PathBuf,
         forgotten: Option<StreamId>,
@@ -258,7 +259,7 @@ mod tests {
         assert_eq!(
             std::fs::read(&path).unwrap().len(),
             8 + 2 * NOTE_BYTES,
-            "nothing is written behind a torn note"
+            "nothing may be written after a truncated note"
         );
         let mut garbled = content.clone();
         garbled[8 + NOTE_BYTES + 20] ^= 1;
@@ -267,7 +268,7 @@ mod tests {
         assert_eq!(
             (testimony.damaged_notes, testimony.progress),
             (1, whole),
-            "what stands behind a damaged note counts"
+            "notes after a damaged note must be read"
         );
         std::fs::write(&path, b"something else").unwrap();
         assert!(read_witness(&path).unwrap().is_unreadable);

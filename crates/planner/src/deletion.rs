@@ -20,7 +20,7 @@ pub fn count_deletion_hooks(targets: &[Target]) -> usize {
     targets.iter().filter(|target| deletion_role(&target.object).runs_as_hook()).count()
 }
 
-/// Returns the deletion phases for which the manifests contain hooks.
+/// Returns the deletion phases that have hooks in the manifests.
 pub fn deletion_hook_phases(targets: &[Target]) -> BTreeSet<Phase> {
     let roles = targets.iter().map(|target| deletion_role(&target.object));
     let phases = roles.flat_map(|role| match role {
@@ -82,7 +82,7 @@ pub(crate) fn review_retained(drafts: &[TaskDraft], findings: &mut Findings) {
         };
         if let Some(kept) = drafts.iter().find(stays) {
             let message = format!(
-                "the namespace is deleted with the application, including objects that should be kept, such as {}; keep the namespace too with sync option Delete=false",
+                "the namespace is deleted with the application, including objects that should be kept, such as {}; to keep these objects, set the sync option Delete=false on the namespace too",
                 kept.task.key()
             );
             findings.warn("kept-object-in-deleted-namespace", &namespace.subject, message);

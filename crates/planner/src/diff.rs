@@ -1,11 +1,11 @@
 //! Comparison of live objects with their targets.
 //!
-//! There are two comparisons, a cheap one and an exact one. The cheap comparison uses only the target: it
-//! checks that the live object has every field of the target with the same value, and that the target still
-//! contains every field that Tidegate wrote. All other fields (server defaults, fields of other managers) are
-//! not differences. If the cheap comparison finds no difference, the object is in sync. If it does, the
-//! difference may be caused by server behavior, such as the pruning of unknown fields. The exact comparison
-//! then compares the live object with the server's prediction.
+//! There is a cheap comparison and an exact comparison. The cheap comparison uses only the target: it checks
+//! that the live object has every field of the target with the same value, and that the target still contains
+//! every field that Tidegate wrote. All other fields (server defaults, fields of other managers) are not
+//! differences. If the cheap comparison finds no difference, the object is in sync. If it finds a difference,
+//! the cause may be server behavior, such as the pruning of unknown fields. The exact comparison therefore
+//! compares the live object with the server's prediction.
 //!
 //! Both comparisons ignore fields that match an `ignoreDifferences` entry.
 
@@ -78,8 +78,8 @@ impl Difference {
 pub struct TakenOverFields<'a> {
     /// Managers that own these fields.
     pub managers: &'a [String],
-    /// The server's prediction for the target as if the object didn't exist, if known. It shows which fields
-    /// the server would fill in again.
+    /// The server's prediction for the target as if the object didn't exist, if known. The prediction shows
+    /// which fields the server would fill in again.
     pub prediction_without_live: Option<&'a Object>,
 }
 
@@ -97,8 +97,8 @@ impl Comparer {
         (Self { rules, tracking: tracking.clone() }, errors)
     }
 
-    /// Returns the path of the first field in which the live object differs from the target, or `None` if the
-    /// object is certainly in sync.
+    /// Returns the path of the first field that differs between the live object and the target, or `None` if
+    /// the object is certainly in sync.
     ///
     /// Objects that can't be compared, for example because their API versions differ, count as different.
     /// `taken` contains the managers whose fields Tidegate takes over during the apply.
@@ -208,7 +208,8 @@ impl Comparer {
         present: &'v Value,
         live: &Object,
     ) -> Vec<ValueDifference<'v>> {
-        // Type, metadata and status are handled elsewhere or belong to other managers.
+        // The API version and the metadata are compared separately, the kind is the same in both objects, and
+        // the status belongs to controllers.
         const NOT_COMPARED: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
         let mut walk = Walk::new(ComparisonRules::for_kind(target));
         for (name, wanted) in given.as_object().into_iter().flatten() {
@@ -221,8 +222,8 @@ impl Comparer {
     }
 
     /// Returns true if a live object belongs to its application only through a label that another program
-    /// set. Such an object doesn't have a tracking annotation. If annotations are the tracking method, this
-    /// is not a difference, and the next write adds the annotation.
+    /// set. Such an object doesn't have a tracking annotation. If annotations are the tracking method, the
+    /// missing annotation is not a difference, and the next write adds the annotation.
     fn is_owned_by_foreign_label(&self, live: &Object) -> bool {
         self.tracking.method != TrackingMethod::Label
             && live.label(&self.tracking.label).is_some()
@@ -294,8 +295,7 @@ fn compare_options(object: &Object) -> Vec<&str> {
     object.annotation(annotations::COMPARE_OPTIONS).map(split_list).unwrap_or_default()
 }
 
-/// Compares labels, annotations, and the two metadata lists that users write. The server manages all other
-/// metadata.
+/// Compares labels, annotations, finalizers and owner references. The server manages all other metadata.
 fn compare_metadata<'v>(walk: &mut Walk<'_, 'v>, given: &'v Value, present: &'v Value, label_tracked: bool) {
     let (Some(given), Some(present)) = (given.get("metadata"), present.get("metadata")) else { return };
     let counts =
@@ -340,8 +340,8 @@ fn is_tracking_annotation(annotation: &str) -> bool {
     normalize::is_bookkeeping_annotation(annotation)
 }
 
-/// Removes the tracking annotation from the prediction, and the annotations map if nothing else remains in
-/// it.
+/// Removes the tracking annotation from the prediction. Also removes the `annotations` map if the live object
+/// doesn't have one and the prediction's map becomes empty.
 fn remove_tracking(before: &mut Value, after: &mut Value) {
     let names = ["metadata", "annotations"].map(|name| Step::Field(name.to_owned()));
     let all = Path(names.to_vec());

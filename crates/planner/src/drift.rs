@@ -149,7 +149,8 @@ fn action_text(action: Action) -> &'static str {
 /// Describes the difference between two tasks for the same object. Returns `None` if the tasks are the same.
 fn task_difference(kept: &Task, now: &Task) -> Option<String> {
     if kept.is_hook() {
-        // An existing object with the hook's name doesn't matter.
+        // An existing object with the hook's name doesn't matter, because it is deleted before the hook is
+        // created.
         return (kept.hook != now.hook || kept.gvk != now.gvk).then(|| "the hook has changed".to_owned());
     }
     let uid = |task: &Task| task.live.as_ref().map(|live| live.uid.clone());

@@ -10,7 +10,7 @@ use crate::manifests::Target;
 use crate::object_scope::object_scope;
 
 /// Generated hook names in one plan. Hooks with the same prefix, kind and phase get distinct names that don't
-/// depend on the input order. The hook whose content sorts first gets the plain name, and each of the others
+/// depend on the input order. The hook whose content sorts first gets the plain name, and every other hook
 /// gets a numeric suffix. Identical hooks count as one.
 #[derive(Debug)]
 pub(crate) struct GeneratedNames<'r> {

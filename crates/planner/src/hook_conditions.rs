@@ -10,11 +10,11 @@ use crate::manifests::Target;
 use crate::object_scope::{ObjectScope, object_scope};
 use crate::text::split_list;
 
-/// A sync of the whole application, manual or automated.
+/// `hook-on` value for a sync of the whole application, manual or automated.
 const SYNC: &str = "sync";
-/// An operation that corrects the cluster although the manifests are unchanged.
+/// `hook-on` value for an operation that corrects the cluster although the manifests are unchanged.
 const SELF_HEAL: &str = "selfheal";
-/// Runs the hook only if its inputs have changed since its last run.
+/// `run-when` value for a hook that runs only if its inputs have changed since its last run.
 const INPUTS_CHANGED: &str = "inputs-changed";
 
 /// Returns the reason why a hook's annotation excludes it from an operation. Without the annotation, a hook
@@ -40,7 +40,7 @@ pub(crate) fn review_conditions(object: &Object, role: &SyncRole) -> Vec<Remark>
         if ![SYNC, SELF_HEAL].contains(&word) {
             let name = annotations::HOOK_ON;
             let message = format!(
-                "invalid value {word:?} of annotation {name} is ignored; use {SYNC}, {SELF_HEAL} or both"
+                "invalid value {word:?} for annotation {name} is ignored; use {SYNC}, {SELF_HEAL} or both"
             );
             remarks.push(("unknown-hook-on", message));
         }
@@ -54,7 +54,7 @@ pub(crate) fn review_conditions(object: &Object, role: &SyncRole) -> Vec<Remark>
         Some(when) if when.trim() != INPUTS_CHANGED => {
             let name = annotations::RUN_WHEN;
             let message =
-                format!("invalid value {when:?} of annotation {name} is ignored; use {INPUTS_CHANGED}");
+                format!("invalid value {when:?} for annotation {name} is ignored; use {INPUTS_CHANGED}");
             remarks.push(("unknown-run-when", message));
         }
         Some(_) if phases.contains(&Phase::SyncFail) => {
@@ -63,7 +63,7 @@ pub(crate) fn review_conditions(object: &Object, role: &SyncRole) -> Vec<Remark>
         }
         Some(_) if object.name().is_empty() => {
             let message = format!(
-                "annotation {} needs metadata.name: earlier runs of a hook with a generated name cannot be found, so it always runs",
+                "annotation {} needs metadata.name: earlier runs of a hook with a generated name cannot be found, so the hook always runs",
                 annotations::RUN_WHEN
             );
             remarks.push(("run-when-without-name", message));
@@ -126,7 +126,7 @@ pub fn runs_when_inputs_change(manifest: &Object) -> bool {
 pub struct LastRun {
     /// Key of the hook.
     pub hook: ObjectKey,
-    /// Manifests of this operation.
+    /// Manifests of the operation.
     pub targets: Vec<Target>,
 }
 
@@ -154,7 +154,8 @@ pub fn unchanged_hooks(
     last_runs.iter().filter(is_unchanged).map(|run| run.hook.clone()).collect()
 }
 
-/// Returns the manifests by key. If a key occurs more than once, the last manifest wins, as in the plan.
+/// Returns the manifests by key. If several manifests have the same key, the last manifest wins, as in the
+/// plan.
 fn targets_by_key<'t>(
     request: &SyncRequest,
     targets: &'t [Target],

@@ -140,7 +140,7 @@ pub(crate) fn role_in_operation(request: &SyncRequest, object: &Object) -> SyncR
     if request.deletion.is_some() { deletion_role(object) } else { sync_role(object) }
 }
 
-/// Returns the reason why an operation doesn't run any hooks, or `None` if it does.
+/// Returns the reason why an operation doesn't run any hooks, or `None` if it runs them.
 pub(crate) fn hooks_disabled_reason(request: &SyncRequest) -> Option<&'static str> {
     match request.deletion {
         Some(Cascade::Orphan) => Some("hooks do not run in a deletion that keeps the objects"),
@@ -239,7 +239,7 @@ fn role_of_types(types: HookTypes<'_>) -> SyncRole {
 }
 
 fn report_unknown_types(annotation: &str, types: &HookTypes<'_>, known: &str, remarks: &mut Vec<Remark>) {
-    let effect = if types.is_hook() { "it is ignored" } else { "the object is skipped" };
+    let effect = if types.is_hook() { "the type is ignored" } else { "the object is skipped" };
     for word in &types.unknown {
         remarks.push((
             "unknown-hook-type",

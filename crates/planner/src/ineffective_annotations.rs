@@ -14,7 +14,7 @@ const COMPARE_OPTIONS: [&str; 5] = [
     "IncludeMutationWebhook=false",
 ];
 
-/// Returns remarks about annotations of an object that have no effect.
+/// Returns remarks about an object's annotations that have no effect.
 pub(crate) fn review_ineffective(object: &Object) -> Vec<Remark> {
     let mut remarks = Vec::new();
     for option in split_list(object.annotation(annotations::COMPARE_OPTIONS).unwrap_or_default()) {

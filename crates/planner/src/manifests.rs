@@ -20,8 +20,9 @@ use tidegate_model::Object;
 pub use error::{ManifestCause, ManifestError};
 pub use name_validation::is_label;
 
-use crate::text::escape;
 use tidegate_yaml::{Document, Problem, ProblemCause, json};
+
+use crate::text::escape;
 
 /// Limits for manifest files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Several times the size of the largest installation manifests in use (2 MB, 100,000 values).
+    /// Returns limits that are several times the size of the largest installation manifests in use (2 MB,
+    /// 100,000 values).
     fn default() -> Self {
         Self { bytes: 64 << 20, documents: 100_000, nodes: 5_000_000, depth: 128, alias_expansion: 100_000 }
     }

@@ -81,7 +81,7 @@ pub(crate) fn review_namespaces(
 ) {
     let goes_in =
         |name: &str| drafts.iter().filter(|d| d.manifest.is_some()).find(|d| d.task.namespace == name);
-    // Objects that are deleted before the prune phase may be in the namespace.
+    // PreDelete hooks may be in the namespace, because they are removed before the namespace is deleted.
     let stays_in = |name: &str| goes_in(name).filter(|d| d.task.phase != Phase::PreDelete);
     let pruned = |draft: &&TaskDraft| {
         draft.task.action == Action::Prune && draft.task.key() == namespace_key(&draft.task.name)

@@ -126,7 +126,7 @@ fn parse_restart(object: &Object, remarks: &mut Vec<Remark>) -> bool {
             remarks.push((
                 "invalid-retry",
                 format!(
-                    "invalid value {other:?} of annotation {} is ignored; use resume or restart",
+                    "invalid value {other:?} for annotation {} is ignored; use resume or restart",
                     annotations::RETRY
                 ),
             ));

@@ -350,8 +350,8 @@ pub fn operation_namespaces(
     namespace::deployed_namespaces(request, targets, &kinds)
 }
 
-/// Returns the kind under which the cluster serves an object: in the object's own version if it is served,
-/// otherwise in the preferred version.
+/// Returns the group, version and kind of an object in the cluster: the object's own version if the cluster
+/// serves that version, otherwise the preferred version.
 fn served_gvk(object: &Object, discovery: &Discovery) -> Option<Gvk> {
     let gvk = object.gvk();
     let KindInfo { versions, .. } = discovery.get(&gvk.group_kind())?;

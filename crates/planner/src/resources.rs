@@ -124,8 +124,8 @@ impl Drafter<'_> {
             self.findings.warn(
                 "role-changed",
                 &draft.subject,
-                "roleRef of a binding is immutable: if the API server accepts the \
-                 new role, the binding is deleted and recreated, and grants no rights in the meantime",
+                "a binding's roleRef is immutable: if the API server accepts the \
+                 new role, the binding is deleted and recreated, and grants no permissions in the meantime",
             );
         }
         draft.task.options.already_deleting = live.is_some_and(Object::is_deleting);
@@ -271,7 +271,8 @@ impl Drafter<'_> {
         live: Option<&Object>,
     ) -> (Action, String) {
         let Some(live) = live else { return (Action::Create, format!("{phase} hook")) };
-        // CRDs don't have a tracking ID. If a CRD is a hook, the operation ID from its creation shows that.
+        // CRDs don't have a tracking ID. An operation ID shows that an earlier operation created the CRD as a
+        // hook.
         let was_hook =
             is_crd(live.group(), live.kind()) && live.annotation(annotations::OPERATION_ID).is_some();
         if !was_hook && !self.request.tracking.is_owner(&self.request.application, live) {
@@ -351,7 +352,7 @@ impl Drafter<'_> {
             .push(ExcludedManifest::new(&earlier.subject, "another hook has the same generated name"));
         let at = |subject: &FindingSubject| subject.origin_text().unwrap_or_default();
         let message = format!(
-            "its generated name {:?} equals that of the hook at {}; use a different metadata.generateName",
+            "the generated name {:?} is also the name of the hook at {}; use a different metadata.generateName",
             later.task.name,
             at(&earlier.subject)
         );

@@ -192,7 +192,12 @@ mod tests {
             ("source", source(json!({"repoURL": " "})), ".repoURL", ".source.repoURL is empty"),
             ("source", source(json!({"path": ""})), "", ".source.path is missing"),
             ("source", source(json!({"path": "/web"})), ".path", ".source.path \"/web\" is absolute"),
-            ("source", source(json!({"path": "a/../../b"})), ".path", ".source.path \"a/../../b\" leads out"),
+            (
+                "source",
+                source(json!({"path": "a/../../b"})),
+                ".path",
+                ".source.path \"a/../../b\" is outside the repository",
+            ),
             ("source", source(json!({"ref": "a"})), ".ref", ".source.ref has no effect"),
             (
                 "source",

@@ -188,8 +188,8 @@ pub(crate) fn ignores_health(target: &Object, live: Option<&Object>) -> bool {
 ///   applies, client-side or server-side;
 /// - Tidegate itself: fields that it wrote with updates when it created or replaced the object.
 ///
-/// Fields that their manager keeps ([`FieldHandover`]) don't count. If the object is replaced again, it loses
-/// all fields that are missing from its manifest, so a takeover isn't needed.
+/// Fields that their manager keeps ([`FieldHandover`]) don't count. If the sync replaces the object, all
+/// fields that are missing from the manifest are removed, so a takeover isn't needed.
 pub fn managers_to_take_over(target: &Object, live: &Object, request: &SyncRequest) -> Vec<String> {
     let options = &request.options;
     if !is_server_side(target, options) || is_replaced(target, Some(live), options) {
@@ -270,7 +270,7 @@ pub(crate) fn review_application(options: &SyncOptions) -> Vec<Remark> {
     if metadata && !options.has("CreateNamespace=true") {
         remarks.push((
             "namespace-metadata-without-create",
-            "metadata of the namespace has no effect without sync option CreateNamespace=true".to_owned(),
+            "namespace metadata has no effect without the sync option CreateNamespace=true".to_owned(),
         ));
     }
     remarks

@@ -91,7 +91,7 @@ pub(crate) struct TargetSelector<'p> {
 }
 
 impl TargetSelector<'_> {
-    /// Selects the objects that take part in the sync, and records why the others don't.
+    /// Selects the objects that take part in the sync, and records why the other objects don't.
     pub fn select_targets(&mut self, targets: Vec<Target>) -> SelectedTargets {
         let mut wanted = SelectedTargets::default();
         let deletes = self.request.deletion.is_some();

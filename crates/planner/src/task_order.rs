@@ -44,10 +44,10 @@ fn created_kind(draft: &TaskDraft) -> Option<GroupKind> {
     is_crd(&gvk.group, &gvk.kind).then(|| crd_kind(draft.manifest.as_ref()?)).flatten()
 }
 
-/// Moves each task that provides something (a namespace or a kind) in front of the first task that uses it.
-/// The moved task gets that task's phase and wave.
+/// Moves each provider (a task that creates a namespace or a kind) in front of the first user (a task that
+/// needs the namespace or the kind). The provider gets the user's phase and wave.
 ///
-/// Prune tasks neither provide nor use anything. Within one pass, a provider isn't also a user. If a hook
+/// Prune tasks are neither providers nor users. Within one pass, a provider isn't also a user. If a hook
 /// creates the same object in several phases, only its first task is moved.
 fn move_before_users<K: Ord>(
     drafts: &mut [TaskDraft],

@@ -7,7 +7,7 @@ use tidegate_model::{Object, annotations};
 pub(crate) struct ParsedWave<'o> {
     /// Number within the phase (default: 0).
     pub number: i64,
-    /// Annotations that were ignored because their values are not integers, with these values.
+    /// Annotations that were ignored because their values aren't integers, along with the values.
     pub invalid_annotations: [Option<(&'static str, &'o str)>; 2],
 }
 

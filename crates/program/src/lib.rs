@@ -20,8 +20,8 @@ pub use sandbox::confines_files;
 const STDERR_BYTES_MAX: u64 = 16 << 10;
 /// Interval between checks of the exit status, the memory usage and the stop condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum time to keep reading the output after the program has exited. The time is limited because a child
-/// process that has left the group may keep the pipe open.
+/// Maximum time to read the output after the program has exited. A child process that has left the group may
+/// keep the pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Resource limits for a program.
@@ -181,7 +181,7 @@ fn format_bytes(number: u64) -> String {
     if number < 1 << 20 { format!("{} KiB", number >> 10) } else { format!("{} MiB", number >> 20) }
 }
 
-/// Converts an I/O error that occurred while the program was being started.
+/// Converts an I/O error from starting the program.
 fn not_started_error(error: &io::Error) -> RunError {
     RunError::NotStarted(error.to_string())
 }
@@ -248,14 +248,14 @@ fn resident_memory(id: u32) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// Returns true if the process has exited. The process remains a zombie, so its id is not reused before
+/// Returns true if the process has exited. The process remains a zombie, so its ID is not reused before
 /// [`kill_group`] is called.
 fn has_exited(child: &Child) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     matches!(waitid(WaitId::Pid(Pid::from_child(child)), options), Ok(Some(_)) | Err(_))
 }
 
-/// Kills the process group and then reaps the child. In the opposite order, the id could already belong to
+/// Kills the process group and then reaps the child. In the opposite order, the ID could already belong to
 /// another group.
 fn kill_group(child: &mut Child) -> io::Result<ExitStatus> {
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);

@@ -1,4 +1,4 @@
-//! Addresses of APIs and of API requests.
+//! Base addresses of APIs, and addresses of requests.
 
 use http::Uri;
 
@@ -12,27 +12,27 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Parses an address from a configuration field. `field` is the name of the field in error messages.
+    /// Parses an address from a configuration field. Error messages contain the name of the field.
     pub fn new(field: &str, text: &str) -> Result<Self, Problem> {
         let wrong = |reason: &str| {
-            Problem::new(format!("{field}: {reason}; use a URL such as https://git.example.com"))
+            Problem::new(format!("invalid {field}: {reason}; use a URL such as https://git.example.com"))
         };
         let text = text.trim().trim_end_matches('/');
-        // Don't quote the parser's message, because it may contain a password.
-        let uri: Uri = text.parse().map_err(|_| wrong("it is not a URL"))?;
+        // The parser's message may contain a password, so don't include it.
+        let uri: Uri = text.parse().map_err(|_| wrong("not a URL"))?;
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(wrong("it must not contain a user or password"));
+            return Err(wrong("a user or password is not allowed"));
         }
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
-            return Err(wrong("it is not an http:// or https:// URL"));
+            return Err(wrong("not an http:// or https:// URL"));
         }
         if uri.query().is_some() || text.contains('#') {
-            return Err(wrong("it has a query or a fragment"));
+            return Err(wrong("a query or a fragment is not allowed"));
         }
         Ok(Self { text: text.to_owned(), uri })
     }
 
-    /// Appends `tail` to the path unless the path already ends with it.
+    /// Appends `tail` to the path. If the path already ends with `tail`, returns the address unchanged.
     pub fn with_suffix(self, tail: &str) -> Self {
         if self.text.ends_with(tail) {
             return self;
@@ -50,7 +50,7 @@ impl Base {
         &self.text
     }
 
-    /// Returns the address of a path below the base.
+    /// Returns the address of an API path.
     pub fn join(&self, path: &str, query: &str) -> Result<Uri, Problem> {
         let mark = if query.is_empty() { "" } else { "?" };
         let text = format!("{}{path}{mark}{query}", self.text);
@@ -66,14 +66,14 @@ pub(crate) fn encode_segment(what: &str, name: &str) -> Result<String, Problem> 
     }
 }
 
-/// Encodes a path within a repository as part of an address.
+/// Encodes a path in a repository for use in an address.
 pub(crate) fn encode_path(path: &str) -> Result<String, Problem> {
     let parts: Result<Vec<_>, _> =
         path.trim_matches('/').split('/').map(|one| encode_segment("path segment", one)).collect();
     Ok(parts?.join("/"))
 }
 
-/// Percent-encodes all characters that have a meaning in addresses.
+/// Percent-encodes all characters that have a special meaning in addresses.
 pub(crate) fn percent_encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Requests to one server on behalf of one generator.
+//! Requests that one generator sends to one server.
 
 mod error_response;
 mod paging;
@@ -22,22 +22,22 @@ pub(crate) use paging::query_of;
 
 use crate::http_client::{Authorities, Web, check_host, connection_error_text};
 
-/// Maximum number of bytes read from an error response.
+/// Maximum number of bytes that are read from an error response.
 const ERROR_BYTES_MAX: usize = 64 << 10;
 /// Replacement for secrets in server messages.
 const MASK: &str = "***";
 
-/// Requests to one server on behalf of one generator, with a shared budget.
+/// Client for the requests that one generator sends to one server. The requests share a budget.
 pub(crate) struct Conversation<'w> {
     web: &'w Web,
-    /// Product name for messages, such as `GitHub`.
+    /// Name of the product in messages, such as `GitHub`.
     name: &'static str,
     base: Base,
     credentials: Option<RequestCredentials>,
     client: Client,
-    /// Time limit for a single response.
+    /// Maximum time for a single response.
     response_timeout: Duration,
-    /// Number of requests and bytes that remain.
+    /// Number of remaining requests. `bytes` is the number of remaining bytes.
     requests: Cell<usize>,
     bytes: Cell<usize>,
 }
@@ -71,7 +71,7 @@ impl<'w> Conversation<'w> {
         })
     }
 
-    /// Sets the time limit for a single response.
+    /// Sets the maximum time for a single response.
     pub fn with_response_timeout(self, patience: Duration) -> Self {
         Self { response_timeout: patience, ..self }
     }
@@ -80,8 +80,8 @@ impl<'w> Conversation<'w> {
         self.web
     }
 
-    /// Creates a problem whose message contains the server's name. Removes secrets, because a server may
-    /// repeat parts of the request.
+    /// Creates a problem with the server's name in the message. Masks secrets, because a server may repeat
+    /// parts of a request in its response.
     pub(crate) fn problem(&self, text: impl AsRef<str>) -> Problem {
         let text = format!("{} at {} {}", self.name, self.base.text(), text.as_ref());
         Problem::new(self.mask_secrets(text))
@@ -115,7 +115,7 @@ impl<'w> Conversation<'w> {
         self.parse_response(answer, path).await.map(|page| Some(page.content))
     }
 
-    /// Returns true if a resource exists. Doesn't read the response body.
+    /// Returns true if a resource exists. Doesn't read the body of the response.
     pub async fn exists(&self, path: &str, query: &str) -> Result<bool, Problem> {
         let answer = self.get_following_redirects(path, query).await?;
         if answer.status() == StatusCode::NOT_FOUND {
@@ -124,7 +124,7 @@ impl<'w> Conversation<'w> {
         self.check_response(answer, &format!("GET {path}")).await.map(|_| true)
     }
 
-    /// Sends a POST request and parses the response as JSON. Doesn't follow redirects.
+    /// Sends a POST request, and parses the response as JSON. Doesn't follow redirects.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Problem> {
         let at = self.base.join(path, "")?;
         let answer = self.send(Method::POST, &at, Some(Bytes::from(body.to_string()))).await?;
@@ -132,7 +132,7 @@ impl<'w> Conversation<'w> {
         self.parse_response(answer, path).await.map(|page| page.content)
     }
 
-    /// Sends a GET request and follows redirects. Returns the final response, regardless of its status.
+    /// Sends a GET request, and follows redirects. Returns the final response, whatever its status.
     async fn get_following_redirects(&self, path: &str, query: &str) -> Result<Response<Incoming>, Problem> {
         let mut at = self.base.join(path, query)?;
         for _ in 0..=self.web.limits.redirects {
@@ -160,7 +160,7 @@ impl<'w> Conversation<'w> {
         self.requests.set(left.ok_or_else(|| {
             let most = self.web.limits.requests;
             self.problem(format!(
-                "received the maximum of {most} requests for one generator; narrow its filters"
+                "received the maximum of {most} requests for one generator; narrow the generator's filters"
             ))
         })?);
         check_host(at, self.base.uri()).map_err(|problem| {
@@ -221,24 +221,24 @@ impl<'w> Conversation<'w> {
         self.problem(format!("did not respond within {} s", self.response_timeout.as_secs_f64()))
     }
 
-    /// Removes the token from the cache if it came from the cache. Returns true if the server might accept a
-    /// new token.
+    /// Removes the current token from the cache if it was cached before. Returns true if so, because the
+    /// server might accept a new token.
     fn discard_cached_token(&self) -> bool {
         let held = self.credentials.as_ref().and_then(|proof| proof.cached_token.as_ref());
-        // A new token remains in the cache, because the server may accept it for other repositories.
+        // If the token is new, keep it in the cache, because the server may accept it for other repositories.
         let Some(held) = held.filter(|held| held.is_from_cache) else { return false };
         self.web.tokens.discard(&held.installation, &held.token);
         true
     }
 
-    /// Returns the identity to which the server applies its rate limit.
+    /// Returns the identity to which the server's rate limit applies.
     fn rate_limit_identity(&self) -> Vec<u8> {
         let proof =
             self.credentials.as_ref().map(RequestCredentials::rate_limit_identity).unwrap_or_default();
         [self.base.text().as_bytes(), b" ", proof].concat()
     }
 
-    /// Returns the message of an error response without secrets.
+    /// Returns the message in the body of an error response. The caller masks secrets.
     async fn error_message(&self, answer: Response<Incoming>) -> Option<String> {
         let body = Limited::new(answer.into_body(), ERROR_BYTES_MAX).collect();
         let body = tokio::time::timeout(self.response_timeout, body).await.ok()?.ok()?;

@@ -1,7 +1,7 @@
-//! Early filtering, which skips requests for branches and paths that no filter can accept.
+//! A filter that avoids requests for branches and paths that no filter of the generator can accept.
 //!
-//! The generator applies its filters again, so this filter may accept too many branches but must not reject a
-//! matching one.
+//! The generator applies its own filters later. This filter may therefore accept additional branches, but
+//! must not reject a branch that the generator accepts.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use tidegate_model::argo::ScmFilter;
 
 use crate::hosts::Repository;
 
-/// The parts of a generator's filters that can save requests.
+/// The parts of a generator's filters that can avoid requests.
 pub(crate) struct EarlyFilter(Vec<RepositoryFilter>);
 
 struct RepositoryFilter {
@@ -23,7 +23,7 @@ struct RepositoryFilter {
 
 impl RepositoryFilter {
     fn new(filter: &ScmFilter) -> Self {
-        // Invalid expressions have already been rejected.
+        // Invalid expressions have been rejected before, so this filter ignores them.
         let expression = |text: &Option<String>| text.as_ref().and_then(|text| Regex::new(text).ok());
         let paths: BTreeSet<_> =
             filter.paths_exist.iter().chain(&filter.paths_do_not_exist).cloned().collect();
@@ -49,8 +49,8 @@ impl EarlyFilter {
         Self(filters.iter().map(RepositoryFilter::new).collect())
     }
 
-    /// Returns true if a repository and a branch may pass the generator's filters. If there are repository
-    /// filters, at least one of them must match. The same applies to branch filters.
+    /// Returns true if a repository or one of its branches may pass the generator's filters. If there are
+    /// filters for repositories, at least one of them must match. The same is true for filters for branches.
     pub fn can_pass(&self, repository: &Repository, branch: Option<&str>) -> bool {
         [false, true].into_iter().all(|of_branches| {
             let mut of_kind = self.0.iter().filter(|one| one.filters_branches == of_branches).peekable();
@@ -58,7 +58,7 @@ impl EarlyFilter {
         })
     }
 
-    /// Returns the paths that the filters test for existence and that are relevant for a branch.
+    /// Returns the paths whose existence must be checked for a branch.
     pub fn paths_to_check<'p>(
         &self,
         repository: &Repository,
@@ -99,11 +99,11 @@ mod tests {
             (vec![filter("", "depl", "", &[])], None, true),
             (vec![filter("", "other", "", &[])], None, false),
             (vec![filter("^api$", "", "", &[]), filter("^shop$", "", "", &[])], None, true),
-            // The branches aren't known yet.
+            // At this point, the branches aren't known yet.
             (vec![filter("", "", "^main$", &[])], None, true),
             (vec![filter("", "", "^main$", &[])], Some("main"), true),
             (vec![filter("", "", "^main$", &[])], Some("dev"), false),
-            // There is one repository filter and one branch filter.
+            // Both the filter for repositories and the filter for branches must match.
             (vec![filter("^shop$", "", "", &[]), filter("", "", "^main$", &[])], Some("dev"), false),
             (vec![filter("^api$", "", "", &[]), filter("", "", "^main$", &[])], Some("main"), false),
             (vec![filter("(", "", "", &[])], None, true),

@@ -1,4 +1,4 @@
-//! Access tokens of GitHub Apps.
+//! GitHub Apps and their access tokens.
 
 use serde_json::{Value, json};
 use tidegate_web::{ExpiringToken, GITHUB_APP_FIELDS, GithubApp, TokenFailure, is_same_server};
@@ -26,8 +26,9 @@ impl<'n> App<'n> {
         Ok(Self { secret, app })
     }
 
-    /// Returns the API address: the generator's `api` or, by default, the address of the App's API. Rejects
-    /// any server other than the App's own, because that server could use the App's signature.
+    /// Returns the API address that the generator specifies, or else the address of the App's API. Returns an
+    /// error if the generator specifies a different server, because that server could then use the App's
+    /// signature.
     pub fn base(&self, asking: RequestContext<'_>, api: &str) -> Result<Base, Problem> {
         let base = asking.api_address(api, self.app.base())?;
         let own = Base::new("githubAppEnterpriseBaseUrl", self.app.base())?;
@@ -46,8 +47,8 @@ impl<'n> App<'n> {
         }))
     }
 
-    /// Returns an access token for the App's installation. `owner` determines the installation if the Secret
-    /// doesn't specify it.
+    /// Returns an access token for an installation of the App: the installation in the Secret or, by default,
+    /// the installation of `owner`.
     pub fn proof(
         &self,
         asking: RequestContext<'_>,
@@ -62,7 +63,7 @@ impl<'n> App<'n> {
             let text = |error: &Problem| {
                 format!("cannot get a token for the GitHub App of Secret {}: {}", self.secret, error.message)
             };
-            // A missing App must not be reported as a missing repository.
+            // Without this change, a missing App would look like a missing repository.
             asked.map_err(|error| TokenFailure {
                 error: Problem { status: None, message: text(&error), ..error },
                 retry_at: None,
@@ -80,7 +81,7 @@ impl<'n> App<'n> {
         })
     }
 
-    /// Returns the identity to which GitHub applies its rate limit.
+    /// Returns the identity to which GitHub's rate limit applies.
     fn rate_limit_identity(&self) -> String {
         format!("App {} {:?}", self.app.id(), self.app.installation())
     }
@@ -121,7 +122,7 @@ impl<'n> App<'n> {
     }
 }
 
-/// Runs a request. If the server rejects a cached token, runs the request again.
+/// Runs a request, and repeats it with a new token if the server rejected a cached token.
 pub(crate) fn retry_stale_token<T>(ask: impl Fn() -> Result<T, Problem>) -> Result<T, Problem> {
     match ask() {
         Err(problem) if problem.is_stale => ask(),

@@ -33,7 +33,7 @@ pub(crate) struct Repository {
     pub labels: Vec<String>,
 }
 
-/// A branch and its newest commit.
+/// A branch and its latest commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BranchTip {
     pub name: String,
@@ -45,23 +45,24 @@ pub(crate) trait RepositoryHost {
     /// Returns the repositories of the organization.
     async fn repositories(&self) -> Result<Vec<Repository>, Problem>;
 
-    /// Returns the default branch. `None` if the repository is empty.
+    /// Returns the default branch, or `None` if the repository is empty.
     async fn default_tip(&self, repository: &Repository) -> Result<Option<BranchTip>, Problem>;
 
-    /// Returns all branches.
+    /// Returns all branches of a repository.
     async fn branch_tips(&self, repository: &Repository) -> Result<Vec<BranchTip>, Problem>;
 
-    /// Returns true if a file or folder exists on a branch.
+    /// Returns true if a file or folder exists in a branch.
     async fn has_path(&self, repository: &Repository, tip: &BranchTip, path: &str) -> Result<bool, Problem>;
 }
 
 /// A repository that has pull requests.
 pub(crate) trait PullRequestHost {
-    /// Returns the pull requests in the state that the generator selects. [default: open]
+    /// Returns the pull requests in the state that the generator selects. By default, these are the open pull
+    /// requests.
     async fn pull_requests(&self) -> Result<Vec<PullRequest>, Problem>;
 }
 
-/// Protocol for cloning repositories.
+/// Protocol of clone URLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Default,
@@ -79,7 +80,7 @@ impl Protocol {
         }
     }
 
-    /// Selects the clone address for the protocol. [default: SSH]
+    /// Returns the clone URL for the protocol. The default protocol is SSH.
     fn clone_url(self, ssh: String, https: String) -> String {
         if self == Self::Https { https } else { ssh }
     }
@@ -101,17 +102,17 @@ pub(crate) fn trusted_authorities(
     }
 }
 
-/// Removes the prefix `refs/heads/` from a branch name.
+/// Removes the `refs/heads/` prefix from a branch name.
 fn short_branch_name(name: &str) -> String {
     name.strip_prefix("refs/heads/").unwrap_or(name).to_owned()
 }
 
-/// Returns true if all required labels are present.
+/// Returns true if `found` contains all required labels.
 fn has_all_labels(wanted: &[String], found: &[String]) -> bool {
     wanted.iter().all(|label| found.contains(label))
 }
 
-/// Object that has a name.
+/// An object that has a name.
 #[derive(Deserialize)]
 struct NamedObject {
     name: String,
@@ -121,14 +122,14 @@ fn names_of(named: Option<Vec<NamedObject>>) -> Vec<String> {
     named.unwrap_or_default().into_iter().map(|one| one.name).collect()
 }
 
-/// User account.
+/// A user account.
 #[derive(Default, Deserialize)]
 struct Account {
     #[serde(default)]
     login: String,
 }
 
-/// A branch in GitHub's format, or one end of a pull request.
+/// The latest commit of a branch, or one end of a pull request, in GitHub's format.
 #[derive(Default, Deserialize)]
 struct End {
     #[serde(default, rename = "ref")]
@@ -137,7 +138,7 @@ struct End {
     sha: String,
 }
 
-/// Pull request in GitHub's format.
+/// A pull request in GitHub's format.
 #[derive(Deserialize)]
 struct Pull {
     number: u64,

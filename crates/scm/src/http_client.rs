@@ -1,4 +1,4 @@
-//! HTTP client: connections, trust and rate limits.
+//! HTTP client with connections, trusted certificates and rate limits.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -18,19 +18,19 @@ use tokio::time::Instant;
 use crate::problem::Problem;
 use crate::token_cache::Tokens;
 
-/// Maximum time that the client waits if a server requests a delay.
+/// Maximum delay that a server can request. Longer delays are shortened.
 const WAIT_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// Limits for one generator's requests to one server.
+/// Limits for the requests that one generator sends to one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Time limit for a connection attempt.
+    /// Maximum time to establish a connection.
     pub connect: Duration,
-    /// Time limit for a single response.
+    /// Maximum time for a single response.
     pub response: Duration,
-    /// Time limit for all requests together.
+    /// Maximum time for all requests together.
     pub total: Duration,
-    /// Maximum number of requests. Each page, branch and path requires one request.
+    /// Maximum number of requests. Each page of a list, each branch and each path may need a request.
     pub requests: usize,
     /// Maximum number of concurrent requests.
     pub concurrency: usize,
@@ -40,12 +40,13 @@ pub struct Limits {
     pub page_bytes: usize,
     /// Maximum total size of all responses in bytes.
     pub bytes: usize,
-    /// Maximum number of redirects.
+    /// Maximum number of redirects for one request.
     pub redirects: usize,
 }
 
 impl Default for Limits {
-    /// The defaults are sufficient for organizations with thousands of repositories and for slow servers.
+    /// Returns limits that are sufficient for slow servers and for organizations with thousands of
+    /// repositories.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -64,25 +65,25 @@ impl Default for Limits {
 /// Certificate authorities that a generator trusts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Authorities {
-    /// The system's authorities.
+    /// Certificate authorities of the operating system.
     #[default]
     System,
-    /// Only these authorities, in PEM format. `origin` is used in messages.
+    /// Only the given certificate authorities, in PEM format. `origin` describes their origin in messages.
     Custom { pem: String, origin: String },
-    /// Certificates are not verified.
+    /// Any certificate. Certificates are not verified.
     Unverified,
 }
 
-/// HTTP client shared by all generators of a process.
+/// HTTP client that all generators in a process share.
 pub struct Web {
     pub(crate) limits: Limits,
-    /// Address of Bitbucket Cloud, for which the generator doesn't have a field.
+    /// Address of Bitbucket Cloud, which generators can't configure.
     bitbucket: String,
     trust: SystemTrust,
-    /// Access tokens of GitHub Apps.
+    /// Cached access tokens of GitHub Apps.
     pub(crate) tokens: Tokens,
     pub(crate) clock: Clock,
-    /// Time until which a server asked the client to wait, by identity.
+    /// Time until which requests are delayed because of a server's rate limit, by identity.
     requested_waits: Mutex<BTreeMap<Vec<u8>, Instant>>,
     stop_sender: watch::Sender<bool>,
 }
@@ -109,13 +110,13 @@ impl Web {
         }
     }
 
-    /// Replaces the public address of Bitbucket Cloud.
+    /// Sets a different address for Bitbucket Cloud.
     #[must_use]
     pub fn with_bitbucket(self, api: impl Into<String>) -> Self {
         Self { bitbucket: api.into(), ..self }
     }
 
-    /// Replaces the clock by which temporary tokens expire.
+    /// Sets a different clock for the expiry of temporary tokens.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
@@ -125,12 +126,12 @@ impl Web {
         &self.bitbucket
     }
 
-    /// Cancels all current and future requests, which then return errors.
+    /// Cancels all current and future requests. They return an error.
     pub fn stop(&self) {
         self.stop_sender.send_replace(true);
     }
 
-    /// Runs requests until they complete, time out or are canceled.
+    /// Runs requests until they are complete, time out or are canceled.
     pub(crate) fn run<T>(&self, work: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
         let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
         let runtime =
@@ -140,14 +141,14 @@ impl Web {
         let answer = runtime.block_on(async {
             tokio::select! {
                 biased;
-                _ = stopped.wait_for(|stopped| *stopped) => Err(Problem::new("it was interrupted")),
+                _ = stopped.wait_for(|stopped| *stopped) => Err(Problem::new("the request was interrupted")),
                 done = tokio::time::timeout(limit, work) => done.unwrap_or_else(|_| {
                     let seconds = limit.as_secs_f64();
                     Err(Problem::new(format!("the response was not complete after {seconds} s; narrow the filters")))
                 }),
             }
         });
-        // A normal shutdown of the runtime would wait for a pending name lookup.
+        // A normal shutdown would wait until a pending name lookup is complete.
         runtime.shutdown_background();
         answer
     }
@@ -171,14 +172,14 @@ impl Web {
         ))
     }
 
-    /// Returns the time that an identity must still wait, if the server requested a wait.
+    /// Returns the remaining delay for an identity, if a server has requested a delay.
     pub(crate) fn remaining_wait(&self, who: &[u8]) -> Option<Duration> {
         let waits = self.requested_waits.lock().unwrap_or_else(PoisonError::into_inner);
         let left = waits.get(who)?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
 
-    /// Records that the server requested a wait for an identity.
+    /// Records that a server has requested a delay for an identity.
     pub(crate) fn record_wait(&self, who: Vec<u8>, wait: Duration) {
         let now = Instant::now();
         let mut waits = self.requested_waits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,7 +188,8 @@ impl Web {
     }
 }
 
-/// Rejects hosts that must not be contacted, unless they are the host in the configuration.
+/// Returns an error if the address of a request is blocked. A blocked address is permitted if it is
+/// configured explicitly.
 pub(crate) fn check_host(at: &Uri, named: &Uri) -> Result<(), Problem> {
     let literal = |uri: &Uri| link_local_ip(uri.host().unwrap_or_default());
     match literal(at) {
@@ -196,15 +198,15 @@ pub(crate) fn check_host(at: &Uri, named: &Uri) -> Result<(), Problem> {
     }
 }
 
-/// Describes a failed connection.
+/// Returns a description of a connection error, for use after the name of the server.
 pub(crate) fn connection_error_text(error: &legacy::Error) -> String {
     let cause = root_cause(error);
     if cause == LINK_LOCAL_REASON {
-        return cause;
+        return format!("cannot be reached: {cause}");
     }
     if cause.contains("certificate") {
         return format!(
-            "its certificate is not trusted: {cause}; add its CA with caRef, or in a file with SSL_CERT_FILE"
+            "has a certificate that is not trusted: {cause}; add the CA with caRef, or in a file with SSL_CERT_FILE"
         );
     }
     match error.is_connect() {

@@ -1,5 +1,5 @@
-//! HTTP requests of ApplicationSet generators: to SCM providers for repositories, branches and pull requests,
-//! and to plugins.
+//! HTTP clients for ApplicationSet generators. They request repositories, branches and pull requests from SCM
+//! providers, and parameters from plugins.
 //!
 //! ```text
 //! RequestContext ── branches, pull_requests ──▶ hosts: github gitlab gitea bitbucket bitbucket_server azure
@@ -12,7 +12,8 @@
 //! ```
 //!
 //! A call blocks until it succeeds or fails. Pages, bytes, requests, redirects and time are limited
-//! ([`Limits`]). Credentials are sent only to the server to which they belong, and never appear in errors.
+//! ([`Limits`]). Credentials are sent only to the server that they are configured for. Errors never contain
+//! credentials.
 
 mod api_address;
 mod conversation;

@@ -1,4 +1,4 @@
-//! Plugin generators, which are servers that return parameters.
+//! Client for plugin generators, which are servers that return parameters.
 
 use std::time::Duration;
 
@@ -13,25 +13,25 @@ use crate::problem::Problem;
 use crate::request_credentials::{RequestCredentials, Scheme};
 use crate::secrets::Token;
 
-/// Path of the only request that plugins support.
+/// Path of the only request that a plugin supports.
 const PATH: &str = "/api/v1/getparams.execute";
 
-/// Plugin server.
+/// A plugin server.
 #[derive(Clone, Debug)]
 pub struct Plugin {
-    /// Base address.
+    /// Base address of the plugin.
     pub base_url: String,
     /// Bearer token.
     pub token: Token,
-    /// Origin of the token, for messages.
+    /// Description of the token's origin for messages.
     pub token_origin: String,
-    /// Time limit for the response.
+    /// Maximum time for the response.
     pub timeout: Duration,
 }
 
 impl Plugin {
-    /// Returns the plugin's response to a generator's input. `set` is the name of the ApplicationSet. This
-    /// function blocks.
+    /// Requests parameters from the plugin, and returns the unprocessed response. `set` is the name of the
+    /// ApplicationSet. This function blocks.
     ///
     /// # Errors
     ///

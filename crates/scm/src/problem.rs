@@ -1,16 +1,16 @@
-//! Problems with requests.
+//! Errors of requests to SCM providers and plugins.
 
 use http::StatusCode;
 use tidegate_generate::QueryError;
 
-/// A failed request. The message doesn't contain secrets.
+/// Error for a failed request. The message doesn't contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub message: String,
-    /// Status code, if the server responded.
+    /// Status code of the response, if the server responded.
     pub status: Option<StatusCode>,
-    /// True if the server rejected a cached token, which was then dropped. The server might accept a new
-    /// token.
+    /// True if the server rejected a cached token. The token was removed from the cache, and the server might
+    /// accept a new one.
     pub is_stale: bool,
 }
 
@@ -19,7 +19,7 @@ impl Problem {
         Self { message: text.into(), status: None, is_stale: false }
     }
 
-    /// Returns true if the server reports that the resource doesn't exist.
+    /// Returns true if the server responded that the resource doesn't exist.
     pub fn is_missing(&self) -> bool {
         self.status == Some(StatusCode::NOT_FOUND)
     }

@@ -1,4 +1,4 @@
-//! Pull requests for pull request generators.
+//! Requests for the pull requests of a pull request generator.
 
 use tidegate_generate::{PullRequest, QueryError};
 use tidegate_model::argo::PullRequestGenerator;
@@ -13,7 +13,7 @@ use crate::repositories::check_one_server;
 use crate::secrets::RequestContext;
 
 impl RequestContext<'_> {
-    /// Returns a generator's pull requests, before its filters are applied. This function blocks.
+    /// Returns the pull requests of a generator, without applying its filters. This function blocks.
     ///
     /// # Errors
     ///

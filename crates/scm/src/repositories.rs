@@ -1,4 +1,4 @@
-//! Repositories and branches for SCM provider generators.
+//! Requests for the repositories and branches of an SCM provider generator.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,14 @@ use crate::problem::Problem;
 use crate::secrets::RequestContext;
 
 impl RequestContext<'_> {
-    /// Returns the repositories and branches that may pass the generator's filters. This function blocks.
+    /// Returns the branches that may pass the generator's filters. This function blocks.
     ///
-    /// `paths` are the paths that the filters test for existence.
+    /// `paths` contains the paths whose existence the filters check.
     ///
     /// # Errors
     ///
-    /// Returns an error if the generator doesn't specify exactly one server, or if any request fails. This
-    /// function never returns an incomplete result.
+    /// Returns an error if the generator doesn't specify exactly one server, or if any request fails. The
+    /// result is never incomplete.
     pub fn branches(
         self,
         generator: &ScmGenerator,
@@ -76,18 +76,21 @@ pub(crate) fn check_one_server<const N: usize>(servers: [(&str, bool); N]) -> Re
         [_] => Ok(()),
         [] => {
             let all = servers.map(|(name, _)| name).join(", ");
-            Err(Problem::new(format!("it has no provider; set one of {all}")))
+            Err(Problem::new(format!("no provider is set; set one of {all}")))
         }
-        several => Err(Problem::new(format!("it has several providers, {}; keep one", several.join(", ")))),
+        several => Err(Problem::new(format!(
+            "several providers are set: {}; keep only one of them",
+            several.join(", ")
+        ))),
     }
 }
 
-/// Query for repositories.
+/// A query for the branches of all repositories.
 struct BranchQuery<'a> {
     asking: RequestContext<'a>,
     filter: EarlyFilter,
     paths: &'a BTreeSet<String>,
-    /// True if all branches are included rather than only the default branch.
+    /// True if the query includes all branches, and false if it includes only default branches.
     includes_all_branches: bool,
 }
 

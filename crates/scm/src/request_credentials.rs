@@ -1,4 +1,4 @@
-//! Credentials, in the form that each server expects.
+//! Credentials in the form of HTTP headers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,28 +10,28 @@ use crate::problem::Problem;
 use crate::secrets::{RequestContext, Token};
 use crate::token_cache::CachedToken;
 
-/// Credentials in the form of one request header.
+/// Credentials as a request header.
 pub(crate) struct RequestCredentials {
     pub name: HeaderName,
     pub value: HeaderValue,
-    /// Origin of the credentials, such as `key token of Secret github`.
+    /// Description of the origin for messages, such as `key token of Secret github`.
     pub origin: String,
-    /// Parts that must not appear in messages.
+    /// Secret strings, which must not appear in messages.
     pub secrets: Vec<String>,
-    /// Identity to which the server applies its rate limit. Set if the header value changes with each token.
+    /// Identity to which the server's rate limit applies. `None` if the header value identifies the client.
     pub identity: Option<String>,
-    /// Cache entry of a temporary token.
+    /// Cache entry of the token, if the token is temporary.
     pub cached_token: Option<CachedToken>,
 }
 
 /// Authentication scheme.
 pub(crate) enum Scheme<'u> {
     Bearer,
-    /// The header `Authorization: token …`.
+    /// `Authorization: token …` header.
     Token,
-    /// The header `PRIVATE-TOKEN: …`.
+    /// `PRIVATE-TOKEN: …` header.
     Private,
-    /// HTTP basic authentication with the token as the password.
+    /// HTTP basic authentication with this user, and with the token as the password.
     Basic(&'u str),
 }
 
@@ -55,7 +55,7 @@ impl RequestCredentials {
         key.map(|key| Self::from_secret(asking, key, scheme)).transpose()
     }
 
-    /// Reads either a user with a password or a token.
+    /// Reads a password or a token from a Secret. Returns an error if the generator specifies both.
     pub fn basic_or_bearer(
         asking: RequestContext<'_>,
         basic: Option<&BasicAuth>,
@@ -68,12 +68,12 @@ impl RequestCredentials {
             }
             (None, Some(bearer)) => Self::from_secret(asking, &bearer.token_ref, &Scheme::Bearer).map(Some),
             (Some(_), Some(_)) => {
-                Err(Problem::new("it has both basicAuth and bearerToken; remove one of them"))
+                Err(Problem::new("both basicAuth and bearerToken are set; remove one of them"))
             }
         }
     }
 
-    /// Returns the identity to which the server applies its rate limit.
+    /// Returns the identity to which the server's rate limit applies.
     pub fn rate_limit_identity(&self) -> &[u8] {
         self.identity.as_ref().map_or(self.value.as_bytes(), |who| who.as_bytes())
     }
@@ -95,7 +95,7 @@ impl RequestCredentials {
             }
         };
         let mut value = HeaderValue::from_str(&value).map_err(|_| {
-            Problem::new(format!("{origin} has a character that an HTTP header does not allow"))
+            Problem::new(format!("{origin} contains a character that is not allowed in an HTTP header"))
         })?;
         value.set_sensitive(true);
         Ok(Self { name, value, origin, secrets: hidden, identity: None, cached_token: None })

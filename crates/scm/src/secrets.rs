@@ -1,4 +1,4 @@
-//! Access to secrets, and the inputs of a request other than its generator.
+//! Access to Secrets and ConfigMaps, and the context of a request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,12 +9,12 @@ use crate::api_address::Base;
 use crate::http_client::Web;
 use crate::problem::Problem;
 
-/// A secret string. Its `Debug` output doesn't depend on its content.
+/// A secret string. Its `Debug` output is always `***`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// Creates a token. Removes surrounding whitespace.
+    /// Creates a token, without surrounding whitespace.
     pub fn new(text: impl AsRef<str>) -> Self {
         Self(text.as_ref().trim().to_owned())
     }
@@ -32,54 +32,54 @@ impl fmt::Debug for Token {
 
 /// Access to the Secrets and ConfigMaps in the namespace of an ApplicationSet.
 pub trait Secrets {
-    /// Returns a value from a Secret.
+    /// Returns a value from a Secret as a token.
     ///
     /// # Errors
     ///
-    /// If the value is missing or can't be read, returns a message that identifies it. The message doesn't
-    /// contain secrets.
+    /// If the value is missing or can't be read, returns a message that names the Secret and the key. The
+    /// message doesn't contain secrets.
     fn secret(&self, name: &str, key: &str) -> Result<Token, String>;
 
-    /// Returns the values of the given keys in a repository Secret with a GitHub App. Missing keys are
-    /// omitted.
+    /// Returns the values of the given keys in a repository Secret that configures a GitHub App. Omits
+    /// missing keys.
     ///
     /// # Errors
     ///
-    /// If the Secret is missing or can't be read, returns a message that identifies it. The message doesn't
-    /// contain secrets.
+    /// If the Secret is missing or can't be read, returns a message that names the Secret. The message
+    /// doesn't contain secrets.
     fn app_secret(&self, name: &str, keys: &[&str]) -> Result<BTreeMap<String, Token>, String>;
 
     /// Returns a value from a ConfigMap.
     ///
     /// # Errors
     ///
-    /// If the value is missing or can't be read, returns a message that identifies it.
+    /// If the value is missing or can't be read, returns a message that names the ConfigMap and the key.
     fn config_map(&self, name: &str, key: &str) -> Result<String, String>;
 }
 
 /// Restrictions on the servers that generators may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// True if SCM providers are disabled.
+    /// True if generators must not use any SCM provider.
     pub is_disabled: bool,
-    /// Allowed `api` addresses, in any spelling. If empty, all addresses are allowed.
+    /// Values that generators may use for `api`, in any spelling. If empty, all values are allowed.
     pub allowed: Vec<String>,
 }
 
-/// Inputs of a request other than its generator.
+/// Context of a request: the HTTP client, credentials and restrictions.
 #[derive(Clone, Copy)]
 pub struct RequestContext<'a> {
     /// HTTP client.
     pub web: &'a Web,
     /// Source of credentials.
     pub secrets: &'a dyn Secrets,
-    /// Allowed servers.
+    /// Restrictions on servers.
     pub policy: &'a Policy,
 }
 
 impl RequestContext<'_> {
-    /// Returns a generator's API address if the policy allows it. If the generator doesn't specify an
-    /// address, returns the default address.
+    /// Returns the API address that a generator specifies, or the default address. Returns an error if the
+    /// policy doesn't allow the address.
     pub(crate) fn api_address(self, named: &str, usual: &str) -> Result<Base, Problem> {
         if self.policy.is_disabled {
             return Err(Problem::new("SCM providers are disabled"));

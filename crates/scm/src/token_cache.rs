@@ -1,4 +1,4 @@
-//! Cache of access tokens for installations of GitHub Apps.
+//! Cache of access tokens for the installations of GitHub Apps.
 
 use tidegate_web::{GithubApp, TokenCache};
 
@@ -7,7 +7,7 @@ use crate::problem::Problem;
 /// Cache of access tokens, by installation.
 pub(crate) type Tokens = TokenCache<Installation, Problem>;
 
-/// Cache key: an App at an API address, and the owner of the repositories if the Secret doesn't specify an
+/// Cache key. The owner of the repositories is part of the key if the Secret doesn't specify the App's
 /// installation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Installation {
@@ -16,10 +16,10 @@ pub(crate) struct Installation {
     pub owner: Option<String>,
 }
 
-/// Cached access token.
+/// An access token in the cache.
 pub(crate) struct CachedToken {
     pub installation: Installation,
     pub token: String,
-    /// True if the token was already in the cache, in which case it may have been revoked since then.
+    /// True if the token was already in the cache before this request, so it may have been revoked.
     pub is_from_cache: bool,
 }

@@ -1,4 +1,4 @@
-// Action buttons of Applications and operations. Users without the operator role don't see any buttons.
+// Action buttons for Applications and operations. Users without the operator role don't see any buttons.
 
 import { post, apiPath, get, isOperator, query, del } from "./api.js";
 import { createDialogButton } from "./dialog.js";
@@ -13,13 +13,13 @@ export function createButtonGroup(...candidates) {
   return isOperator() && visible.length > 0 ? h("div.actions", { role: "group", "aria-label": "Actions" }, visible) : null;
 }
 
-// Behavior of a sync while another operation is in progress.
+// Behavior of a sync that is requested while another operation is in progress.
 const POLICIES = [
   ["refuse", "This sync is rejected"], ["queue", "This sync starts when the other operation has finished"],
   ["supersede", "The other operation is superseded if it is waiting or has failed and none of its hooks is running"],
 ];
 
-// Creates the actions of an Application.
+// Creates the actions for an Application.
 export function renderApplicationActions(app, path, resources) {
   const name = `${app.namespace}/${app.name}`;
   const isRunning = ["Running", "Terminating"].includes(app.operation?.phase);
@@ -40,7 +40,7 @@ export function renderApplicationActions(app, path, resources) {
         { ...getRevisionParameters(app.sources, values), prune, dryRun, resources: selected.map((resource) => JSON.parse(resource)), policy, reason }),
     })),
     createDialogButton("Refresh…", () => ({
-      description: [`The repository of ${name} is fetched, and its objects are compared. Nothing is written.`],
+      description: [`The repository of ${name} is fetched, and the manifests are compared with the cluster. Nothing is written.`],
       fields: [{ name: "hard", label: "Hard refresh: render the manifests again", kind: "check" }],
       action: "Refresh",
       run: ({ hard }) => post(`${path}/refresh`, { hard }),
@@ -54,7 +54,7 @@ export function renderApplicationActions(app, path, resources) {
       run: ({ reason }) => post(`${path}/terminate`, { ...(app.operation.id ? { operation: app.operation.id } : {}), reason }),
     }), true),
     !app.deleting && createDialogButton("Delete…", () => ({
-      description: [`${name} is deleted, and its objects in reverse wave order unless they are orphaned.`],
+      description: [`${name} is deleted. Its objects are deleted in reverse wave order, unless they are orphaned.`],
       preview: (values) => renderApplicationDeletion(path, values),
       fields: [{
         name: "cascade", label: "Objects", kind: "choice", value: "foreground",
@@ -65,28 +65,28 @@ export function renderApplicationActions(app, path, resources) {
     }), true));
 }
 
-const REVISION = { name: "revision", label: "Branch, tag or commit (empty: targetRevision of the Application)" };
+const REVISION = { name: "revision", label: "Branch, tag or commit (empty: the Application's targetRevision)" };
 
 // Creates a revision field for each source.
 export function createRevisionFields(sources) {
   if (sources.length <= 1) return [REVISION];
-  return sources.map((source, index) => ({ name: `revision-${index}`, label: `Branch, tag or commit of source ${index + 1}, ${`${source.repoURL} ${source.path}`.trim()} (empty: its targetRevision)` }));
+  return sources.map((source, index) => ({ name: `revision-${index}`, label: `Branch, tag or commit of source ${index + 1}, ${`${source.repoURL} ${source.path}`.trim()} (empty: the source's targetRevision)` }));
 }
 
-// Converts the values of the revision fields to parameters of the API.
+// Converts the values of the revision fields to API parameters.
 export function getRevisionParameters(sources, values) {
   const revisions = createRevisionFields(sources).map(({ name }) => values[name] ?? "");
   if (!revisions.some(Boolean)) return {};
   return sources.length > 1 ? { revisions } : { revision: revisions[0] };
 }
 
-// Creates a field that selects objects of the Application.
+// Creates a field for selecting objects of the Application.
 export const createObjectsField = (resources) => ({
   name: "resources", label: "Only selected objects, without hooks", kind: "several",
   options: resources.filter((resource) => !resource.hook).map((resource) => [encodeSelector(resource), formatObjectName(resource)]),
 });
 
-// Encodes the selector of an object for the API as a string, so that it can be the value of a checkbox.
+// Encodes an object's selector for the API as a string, which can be the value of a checkbox.
 const encodeSelector = ({ group = "", kind, namespace = "", name }) => JSON.stringify({ group, kind, namespace, name });
 
 // Returns a function that renders the preview of a sync. The plan of each revision is requested once per dialog.
@@ -119,7 +119,7 @@ function renderPlanSummary(plan, { prune, dryRun, resources, policy }, isRunning
   return [
     selected.size > 0 ? h("p", null, `Only ${formatCount(selected.size, "selected object")}${missing > 0 ? `; this revision contains ${selected.size - missing}` : ""}.`) : null,
     h("p", null, `Preview: ${formatCount(waves.length, "wave")}, ${formatCount(selectedTasks.filter((task) => task.hook).length, "hook")}, ${countActions("create")} to create, ${countActions("apply", "replace")} to apply, ${pruneText}.`),
-    failureTasks > 0 ? h("p.quiet", null, `If the sync fails: ${formatCount(failureTasks, "task")} of phase SyncFail.`) : null,
+    failureTasks > 0 ? h("p.quiet", null, `If the sync fails: ${formatCount(failureTasks, "SyncFail task")}.`) : null,
     dryRun ? h("p.quiet", null, "Dry run: nothing is written.") : null,
     renderConflictPolicy({ policy }, isRunning),
   ];
@@ -132,7 +132,7 @@ function renderConflictPolicy({ policy }, isRunning) {
 // Warns that the deletion also removes the manifest.
 export const renderManifestRemoval = () => h("p", null, h("strong", null, "Its manifest is removed from the apps folder."), " To restore it, use your own copy, for example from Git.");
 
-// Renders the objects of an Application in deletion order, and the objects that are kept.
+// Renders an Application's objects in deletion order, and the objects that are kept.
 async function renderApplicationDeletion(path, { cascade }) {
   const { removesFile, steps, remaining, warnings } = await get(`${path}/deletion${cascade ? `?cascade=${encodeURIComponent(cascade)}` : ""}`);
   const joinObjectNames = (objects) => joinNames(objects.map(formatObjectName));
@@ -147,7 +147,7 @@ async function renderApplicationDeletion(path, { cascade }) {
   const renderWave = (wave) => h("li", null, `${phaseLabels[wave[0].phase] ?? `Wave ${wave[0].wave}`}: ${joinObjectNames(wave)}${wave[0].isHook ? " (hook)" : ""}`);
   return [
     removesFile ? renderManifestRemoval() : null,
-    waves.length === 0 && remaining.length === 0 ? h("p", null, "It has no known objects.")
+    waves.length === 0 && remaining.length === 0 ? h("p", null, "The Application has no known objects.")
       : h("ol", null, waves.map(renderWave), cascade === "orphan" ? h("li", null, `${formatCount(remaining.length, "object")}: kept.`) : null),
     remaining.length > 0 && cascade !== "orphan" ? h("p", null, `Kept: ${joinObjectNames(remaining)}.`) : null,
     unconfirmed.length > 0 ? h("p", null, `Deleted after confirmation: ${joinObjectNames(unconfirmed)}.`) : null,
@@ -156,7 +156,7 @@ async function renderApplicationDeletion(path, { cascade }) {
 }
 
 export function createRollbackButton(app, path, entry) {
-  // The service rejects a rollback of an Application with automated sync.
+  // The service rejects rollbacks of Applications with automated sync.
   if (!isOperator() || app.deleting || app.policy !== "manual") return null;
   const button = createDialogButton("Roll back…", () => ({
     title: `Roll back to ${shortenRevision(entry.revision)}`,
@@ -173,12 +173,12 @@ export function createRollbackButton(app, path, entry) {
   return button;
 }
 
-// Returns a function that renders the preview of a rollback. With several sources there is no preview, because a plan has a
-// single revision.
+// Returns a function that renders the preview of a rollback. There is no preview for several sources, because
+// a plan has a single revision.
 function createRollbackPreview(path, { revision, revisions = [] }) {
   if (!revision || revisions.length > 1) return undefined;
   const plan = get(query(`${path}/plan`, { revision }));
-  // The error is handled where the plan is awaited below; this prevents an unhandled rejection.
+  // The error is handled below, where the plan is awaited. This handler prevents an unhandled rejection.
   plan.catch(() => undefined);
   return async ({ prune }) => {
     const tasks = (await plan).waves.filter((wave) => wave.phase !== "SyncFail").flatMap((wave) => wave.tasks).filter((task) => !task.hook);
@@ -193,14 +193,14 @@ function createRollbackPreview(path, { revision, revisions = [] }) {
   };
 }
 
-// Returns the name of a wave in the same format as in explanations. SyncFail waves are counted separately.
+// Returns the name of a wave in the format of `explain`. SyncFail waves are counted separately.
 function formatWaveName({ waves }, index) {
   const { phase, wave } = waves[index];
   const isSameKind = (other) => (other.phase === "SyncFail") === (phase === "SyncFail");
   return `wave ${waves.slice(0, index + 1).filter(isSameKind).length} of ${waves.filter(isSameKind).length} (${phase}, wave ${wave})`;
 }
 
-// Creates the actions of an operation. The items that the operation awaits determine the available decisions.
+// Creates the actions for an operation. The available decisions depend on what the operation is waiting for.
 export function renderOperationActions(operation, explanation) {
   if (operation.finishedAt) return null;
   const path = apiPath.operation(operation.id);
@@ -250,7 +250,7 @@ const OVERRIDES = [
   { word: "Retry", route: "retry", required: false, danger: false, description: (name) => `Retried immediately if failed or waiting for the next attempt: ${name}. A hook runs again.` },
 ];
 
-// Creates the buttons of overrides. `describeScope` describes the affected objects for a kind of override.
+// Creates the buttons for overrides. `describeScope` describes the affected objects for a kind of override.
 function renderOverrideButtons(operation, allowed, name, body, describeScope) {
   const path = apiPath.operation(operation.id);
   const buttons = OVERRIDES.filter(({ word }) => allowed.includes(word)).map(({ word, route, required, danger, description: describe }) => {
@@ -270,8 +270,8 @@ function renderOverrideButtons(operation, allowed, name, body, describeScope) {
 
 const isFailed = (resource) => ["Failed", "Error"].includes(resource?.hookPhase) || resource?.status === "SyncFailed";
 
-// Creates the overrides of one object of an operation. Successful objects can't be overridden, overridden objects can be retried,
-// and objects that failed or whose last call failed can be retried immediately.
+// Creates the overrides for one object of an operation. Successful objects can't be overridden, overridden
+// objects can be retried, and objects that failed or whose last call failed can be retried immediately.
 export function renderTaskActions(operation, resource, name, isAwaitingCall) {
   const isOverridden = ["Skip", "MarkDone"].includes(resource.override?.action);
   const wave = operation.waves.find((wave) => wave.phase === resource.syncPhase && wave.wave === resource.wave);
@@ -298,12 +298,13 @@ function findUnfinished(operation, wave, tasks) {
   };
 }
 
-// Returns true if the tasks of a wave cannot be overridden: it has ended, or it is a SyncFail wave and nothing has failed.
+// Returns true if the tasks of a wave cannot be overridden: the wave has ended, or is a SyncFail wave and
+// nothing has failed.
 export function isWaveClosed(wave) {
   return ["Passed", "Skipped", "Stopped"].includes(wave.state) || (wave.phase === "SyncFail" && wave.state === "Pending");
 }
 
-// Creates the overrides of the unfinished objects of a wave. `tasks` are the tasks of the wave in the plan.
+// Creates the overrides for a wave's unfinished objects. `tasks` are the wave's tasks in the plan.
 export function renderWaveActions(operation, wave, tasks) {
   if (!isOperator() || operation.finishedAt || operation.phase === "Terminating" || isWaveClosed(wave)) return null;
   const hasFailed = wave.state === "Failed" || operation.resources.some((resource) => resource.syncPhase === wave.phase && resource.wave === wave.wave && ["Failed", "Error"].includes(resource.hookPhase));

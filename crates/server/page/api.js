@@ -4,7 +4,7 @@
 export const session = { name: "", role: null, acceptsTokens: true, provider: null, csrf: null, controlNamespace: null, hasExpired: false };
 const listeners = new Set();
 
-// Error of a request, with a hint about the next step.
+// Request error, with a hint about the next step.
 export class Problem extends Error {
   constructor(status, response) {
     super(response?.message ?? `the service responded with status ${status}`);
@@ -30,12 +30,12 @@ function updateSession(response) {
   return session;
 }
 
-// The available sign-in methods remain the same.
+// The available sign-in methods do not change.
 const endSession = (hasExpired) => updateSession({ ...session, name: "", role: null, csrf: null, hasExpired });
 
 export const isOperator = () => session.role === "operator";
 
-// Formats the name of an Application. The namespace of the control plane is omitted, as on the command line.
+// Formats an Application's name. As on the command line, the control plane's namespace is omitted.
 export const formatApplicationName = (namespace, name) => (namespace === session.controlNamespace ? name : `${namespace}/${name}`);
 export const controlNamespace = () => session.controlNamespace;
 
@@ -58,8 +58,8 @@ async function send(method, path, body, signal) {
   }
   const response = await httpResponse.json().catch(() => null);
   if (httpResponse.ok) return response;
-  // Replaces the API's message, which is meant for programs. The message about a rejected token during sign-in is meant for
-  // users, so it is kept.
+  // Replaces the API's message, which is meant for programs. The message about a token that was rejected
+  // during sign-in is kept, because it is meant for users.
   if (httpResponse.status === 401 && path !== SESSION) {
     if (session.role !== null) endSession(true);
     throw new Problem(401, { code: response?.code, message: "you are signed out", hint: "sign in again" });
@@ -76,7 +76,7 @@ export async function loadSession() {
   return updateSession(await get(SESSION));
 }
 
-// Returns true if the session has ended. An event stream does not report that.
+// Returns true if the session has ended. An event stream does not report the end of the session.
 export async function hasSessionEnded() {
   const { role } = await get(SESSION);
   if (role === null && session.role !== null) endSession(true);
@@ -97,7 +97,7 @@ export async function signOut() {
 export const getProviderSignInUrl = () =>
   query("/api/v1/session/oidc", { next: location.pathname + location.search });
 
-// Paths of resources of the API.
+// Paths of API resources.
 export const apiPath = {
   application: (namespace, name) => `/api/v1/applications/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`,
   set: (namespace, name) => `/api/v1/applicationsets/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`,

@@ -50,8 +50,9 @@ export function showApplication(view, namespace, name) {
     refill(order.lastElementChild, renderOrder(state), [problems.plan, problems.resources].filter(Boolean).map((text) => h("p.problem", null, text)));
   }
 
-  // Loads the status. Loads the details that require the repository or the cluster only after a relevant change. A failed request
-  // affects only its own part of the view; only a 404 for the Application itself means that it no longer exists.
+  // Loads the status. Details that require the repository or the cluster are loaded only after a relevant
+  // change. A failed request affects only one part of the view. The Application no longer exists only if its
+  // own request returns 404.
   const listPath = query("/api/v1/applications", { name: `${namespace}/${name}`, limit: 500 });
   const isThisApplication = (app) => app.namespace === namespace && app.name === name;
   async function load() {
@@ -92,7 +93,7 @@ export function showApplication(view, namespace, name) {
     return undefined;
   }
 
-  // Shows the error if the Application cannot be loaded.
+  // Shows the error for an Application that cannot be loaded.
   function showLoadError(problem) {
     if (problem.status === 404 && state.resource) return showDeleted();
     if (state.resource) return announce(describeProblem(problem));
@@ -117,7 +118,7 @@ export function showApplication(view, namespace, name) {
       return fill(waiting);
     }
     const [waitingPlan, problem] = await get(apiPath.plan(hash), abort.signal).then((response) => [response, null], (error) => [null, error]);
-    // The response to an earlier request may arrive later.
+    // Responses may arrive out of order.
     if (thisRequest !== newestRequest || abort.signal.aborted || state.isDeleted) return undefined;
     Object.assign(state, { waitingPlan, waitingPlanError: describeProblem(problem) });
     drawWaiting();
@@ -158,7 +159,7 @@ export function showApplication(view, namespace, name) {
   function loadDetails() {
     newestLoad += 1;
     const thisLoad = newestLoad;
-    // The response to an earlier request may arrive later.
+    // Responses may arrive out of order.
     const isStale = () => thisLoad !== newestLoad;
     const showFailure = (element, ...heading) => (problem) => {
       if (problem.name !== "AbortError" && !isStale()) refill(element, heading, h("p.problem", null, describeProblem(problem)));
@@ -186,7 +187,7 @@ export function showApplication(view, namespace, name) {
     const isThisOne = (data?.namespace === namespace && data?.name === name) || kind === "reset";
     const isOwningSet = kind === "applicationSet" && data.namespace === namespace && data.name === state.summary?.applicationSet;
     if (kind === "applicationRemoved" && isThisOne && state.resource) return showDeleted();
-    // An event of the Application often follows, so load the plans together with the Application.
+    // An Application event often follows, so load the plans together with the Application.
     if (kind === "plan" && isThisOne) state.havePlansChanged = true;
     if (kind === "application" && isThisOne && state.isDeleted) {
       // An Application with the same name was created.
@@ -204,10 +205,10 @@ export function showApplication(view, namespace, name) {
   };
 }
 
-// An Application that is being deleted has no next sync. Its operation shows the order of the deletion.
+// An Application that is being deleted has no next sync. Its operation shows the deletion order instead.
 function showDeletionInProgress(order) {
   refill(order.firstElementChild, h("h2", { id: "order" }, "Deletion in progress"));
-  refill(order.lastElementChild, h("p", null, "This Application is no longer synced. The operation that deletes it shows the order of its objects."));
+  refill(order.lastElementChild, h("p", null, "This Application is no longer synced. Its operation shows the order in which the objects are deleted."));
 }
 
 // Returns the message of a problem, or null if there is no problem.
@@ -223,8 +224,8 @@ function renderHeader({ resource, summary, window, resources }, path, problems) 
     h("div.title", null, h("h1", null, summary.name),
       h("span.states", null, renderBadge(summary.sync, "sync"), " ", renderBadge(summary.health, "health"), " ", operation ? renderBadge(operation.outcome, "operation") : null, operation?.dryRun ? h("small", null, " dry run: nothing is written") : null)),
     problems.summary ? h("p.problem", null, problems.summary) : null,
-    h("div.lead", null, operation ? [renderCollapsible(localizeRetryTime(operation.message)), " ", operation.id ? link(paths.operation(operation.id), operation.finishedAt ? "See the operation" : "Watch the operation") : null] : summary.waitReason ? null : "This Application was never synced."),
-    operation?.finishedAt && !operation.id ? h("p.quiet", null, `It did not start, so it is not listed under Operations. Requested by ${operation.initiatedBy || "unknown"}, `, renderTime(operation.finishedAt)) : null,
+    h("div.lead", null, operation ? [renderCollapsible(localizeRetryTime(operation.message)), " ", operation.id ? link(paths.operation(operation.id), operation.finishedAt ? "See the operation" : "Watch the operation") : null] : summary.waitReason ? null : "This Application has never been synced."),
+    operation?.finishedAt && !operation.id ? h("p.quiet", null, `The operation did not start, so it is not listed under Operations. Requested by ${operation.initiatedBy || "unknown"}, `, renderTime(operation.finishedAt)) : null,
     summary.deleting ? h("p.lead", null, "This Application is being deleted.") : null,
     summary.waitReason ? h("p.lead", null, `This Application ${summary.waitReason}. `, link(paths.set(summary.namespace, summary.applicationSet), "See the ApplicationSet")) : null,
     operation?.reason ? h("div.quiet", null, `Requested by ${operation.initiatedBy}: `, renderCollapsible(operation.reason)) : null,
@@ -261,7 +262,7 @@ function renderWaitingPlan(summary, plan) {
   return [
     h("h2", null, "Waiting for approval"),
     h("div.lead", null, `Plan ${shortenHash(plan.hash)}, revision ${shortenRevision(plan.revision)}, created `, renderTime(plan.createdAt), `, requested by ${plan.initiatedBy || "unknown"}`, plan.reason ? [" (", renderCollapsible(plan.reason), ")"] : null, ". ",
-      plan.missingApproval ? `It requires ${plan.missingApproval}.` : null),
+      plan.missingApproval ? `The plan requires ${plan.missingApproval}.` : null),
     h("div.actions", null, createApproveButton(summary, plan)),
     approvals.length > 0 ? [h("h3", null, "Approved by"), h("ul", null, approvals)] : [],
     h("details", { open: true }, h("summary", null, "Actions of the plan"),

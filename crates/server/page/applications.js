@@ -16,8 +16,7 @@ const COLUMNS = [
   ["Name", "name"], ["Sync", "sync"], ["Health", "health"], ["Operation", "operation"], ["Status", "why"], ["Revision", "revision"],
 ];
 
-// Describes in one line why an Application is not Synced and Healthy. The status of a running operation comes
-// first.
+// Describes in one line why an Application is not Synced and Healthy. A running operation takes precedence.
 export function describeReason(app) {
   const operation = app.operation;
   if (app.deleting) return `being deleted${operation?.message ? `: ${localizeRetryTime(operation.message)}` : ""}`;
@@ -92,7 +91,7 @@ export function showApplications(view) {
       reloadSets();
     } else if (kind.startsWith("applicationSet")) {
       reloadSets();
-      // The Applications of the ApplicationSet may now wait for something else.
+      // The Applications of the ApplicationSet may have a different wait reason now.
       if (kind === "applicationSet") list.refetchLater();
     }
   });

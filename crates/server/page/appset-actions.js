@@ -1,4 +1,5 @@
-// Actions of ApplicationSets, rollouts and deletions, and of single Applications in them.
+// Actions for ApplicationSets, their rollouts and deletions, and single Applications in a rollout or
+// deletion.
 
 import { post, get, isOperator, query, del } from "./api.js";
 import { createDialogButton } from "./dialog.js";
@@ -6,14 +7,14 @@ import { h } from "./dom.js";
 import { REASON_FIELD, createButtonGroup, renderManifestRemoval } from "./actions.js";
 import { formatCount, isAtOnce, joinNames } from "./format.js";
 
-// Returns the id of the displayed rollout or deletion for use in a request, because another run may be in progress by the time
-// the dialog is submitted.
+// Returns the ID of the displayed rollout or deletion for use in a request. Another run may be in progress by
+// the time the dialog is submitted.
 function expectedRun({ rolloutId, deletion, deletionId }) {
   const run = deletion && !deletion.finishedAt ? deletionId : rolloutId;
   return run ? { run } : {};
 }
 
-// Creates the actions of an ApplicationSet.
+// Creates the actions for an ApplicationSet.
 export function renderSetActions(response, set, path) {
   const [rollout, deletion] = [response.rollout, response.deletion];
   const isDeleting = Boolean(deletion && !deletion.finishedAt);
@@ -101,7 +102,7 @@ export function renderSetActions(response, set, path) {
       run: ({ reason }) => post(`${path}/terminate`, { ...run, reason }),
     }), true),
     isPresent && createDialogButton("Delete…", () => ({
-      description: [`${response.applicationSet} is deleted, and its Applications with their objects in this order, unless they are kept:`],
+      description: [`${response.applicationSet} is deleted. Its Applications and their objects are deleted in this order, unless they are kept:`],
       preview: (values) => renderDeletionPreview(path, values),
       fields: [{ name: "orphan", label: "Keep the Applications", kind: "check" }, REASON_FIELD],
       action: "Delete",
@@ -123,7 +124,7 @@ function listUnfinishedInStep(rollout) {
 const listMembers = (members) => `${formatCount(members.length, "Application")}: ${joinNames(members.map((member) => member.application))}.`;
 
 // Describes the Applications that are affected if the run ends: Applications in progress, and Applications
-// that have not started.
+// that have not started yet.
 function describeUnfinished({ members }, isDeleting) {
   const isDone = (member) => ["Healthy", "RolledBack", "Deleted", "Skipped"].includes(member.status) || (member.outcome && member.outcome !== "Settling");
   const remaining = members.filter((member) => member.step !== "-1" && !isDone(member));
@@ -145,7 +146,7 @@ function describeHeldDeletions({ applications, applicationsKeepingObjects: orpha
     `${applications.length} of its ${formatCount(total, "Application")} are no longer generated. Deleting more than ${maximum} at once requires approval.`,
     deletingObjects.length > 0 ? `Deleted with ${deletingObjects.length === 1 ? "its" : "their"} objects: ${joinApplicationNames(deletingObjects)}.` : "",
     orphaning.length > 0 ? `Deleted without ${orphaning.length === 1 ? "its" : "their"} objects: ${joinApplicationNames(orphaning)}.` : "",
-    "The approval covers exactly these Applications. If the generators return something else by then, nothing is deleted.",
+    "The approval covers exactly these Applications. If the generators return different Applications before the deletions start, nothing is deleted.",
   ].filter(Boolean);
 }
 
@@ -162,21 +163,21 @@ async function renderDeletionPreview(path, { orphan }) {
   ];
 }
 
-// Describes the effect of skipping an Application of a rollout.
+// Describes the effect of skipping an Application in a rollout.
 function describeRolloutSkip({ application, status, outcome }) {
   const start = `The rollout continues without ${application}`;
   if (["Pending", "Progressing"].includes(status) && !outcome) return `${start}. Its running operation is terminated first; changes already written are kept.`;
   return `${start}, which is left as it is.`;
 }
 
-// Describes the effect of skipping an Application of a deletion.
+// Describes the effect of skipping an Application in a deletion.
 function describeDeletionSkip({ application, status }) {
   const start = `The deletion continues without ${application}`;
   return status === "Deleting" ? `${start}. The deletion of the Application continues, but the deletion of the ApplicationSet does not wait for it.`
     : `${start}. The Application and its objects are kept, and the ApplicationSet is deleted without it.`;
 }
 
-// Creates the actions of one Application of a rollout or deletion.
+// Creates the actions for one Application in a rollout or deletion.
 export function renderMemberActions(response, member, path) {
   const isDeleting = Boolean(response.deletion && !response.deletion.finishedAt);
   const isRolling = Boolean(response.rollout && !response.rollout.finishedAt && !isDeleting);

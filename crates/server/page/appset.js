@@ -1,4 +1,4 @@
-// View of one ApplicationSet: the steps of its rollout or deletion, and the reasons why they are blocked.
+// View of one ApplicationSet: the steps of its rollout or deletion, and the reasons why steps are blocked.
 
 import { getAll, apiPath, get, query } from "./api.js";
 import { createDecisionsSection } from "./decisions.js";
@@ -13,13 +13,14 @@ import { renderApproval, renderBadge, formatElapsed, formatCount, renderCollapsi
 const TILES_MAX = 120;
 // Maximum length of a message in a tile before it is collapsed.
 const MESSAGE_LENGTH = 100;
-// Maximum number of Applications in the search for those that outlive the ApplicationSet.
+// Maximum number of Applications to load when looking for Applications that outlive the ApplicationSet.
 const APPLICATIONS_MAX = 10_000;
 const IN_FLIGHT = new Set(["Pending", "Progressing", "Deleting"]);
 const DONE = new Set(["Healthy", "RolledBack", "Deleted", "Skipped", "Released"]);
 
-// Returns the state of an Application. The outcome takes precedence, because Argo CD's status doesn't distinguish failed from
-// progressing Applications, or skipped from healthy ones.
+// Returns the state of an Application. The outcome takes precedence, because Argo CD's status doesn't
+// distinguish failed Applications from progressing Applications, or skipped Applications from healthy
+// Applications.
 const getMemberState = (member) => (member.outcome && member.outcome !== "Settling" ? member.outcome : member.status);
 const isDone = (member) => DONE.has(member.status);
 
@@ -34,7 +35,8 @@ export function showApplicationSet(view, namespace, name) {
   const runs = createRunList(namespace, name, abort.signal);
   fill(view, head, steps, decisions.element, refused, runs.element, preview);
   let [set, response, isDeleted, summary] = [null, null, false, null];
-  // True if an event has arrived since the last load. Timer ticks alone don't reload the decisions.
+  // True if an event has arrived since the last load. Decisions are reloaded only after an event, not on each
+  // timer tick.
   let hasNews = true;
 
   // Shows that the ApplicationSet was deleted. The steps remain visible, because they document the order of the
@@ -67,8 +69,7 @@ export function showApplicationSet(view, namespace, name) {
     try {
       if (!await exists()) return showDeleted();
       const responses = await Promise.all([get(path, abort.signal), get(`${path}/explain`, abort.signal)]);
-      // The event of the ApplicationSet's deletion may overtake these responses, which describe the state
-      // before the deletion.
+      // The deletion event may arrive before these responses, which describe the state before the deletion.
       if (isDeleted) return undefined;
       [set, response] = responses;
       const before = summary;
@@ -139,7 +140,7 @@ function renderHeader(set, response, path) {
       [isDeleting ? "Deletion started" : "Rollout started", renderTime(run.startedAt)], ["Finished", run.finishedAt ? renderTime(run.finishedAt) : null],
       ["Duration", formatElapsed(run.startedAt, run.finishedAt)], ["Requested by", run.initiatedBy], ["Reason", renderCollapsible(run.reason)], ["Order", describeOrder(run)], ["Paused", renderCollapsible(run.pausedBy)],
       ["Deadline", explanation?.secondsUntilDeadline ? `${formatDuration(explanation.secondsUntilDeadline * 1000)} left` : null], ["Next", explanation?.nextPosition], ["Next action", renderCollapsible(response.nextAction?.text)],
-    ]) : h("p.quiet", null, set.spec?.strategy?.type === "RollingSync" ? "Strategy RollingSync: no rollout has started yet."
+    ]) : h("p.quiet", null, set.spec?.strategy?.type === "RollingSync" ? "RollingSync strategy: no rollout has started yet."
       : "No progressive sync: each Application is synced according to its own policy."),
     renderDeletionApproval(set),
     explanation && explanation.awaited.length > 0 ? h("section", { "aria-labelledby": "awaited" }, h("h2", { id: "awaited" }, "Waiting for"),
@@ -158,7 +159,7 @@ function renderDeletionApproval(set) {
   }
 }
 
-// Renders an ApplicationSet's problems and other conditions, with their messages.
+// Renders an ApplicationSet's problems and other conditions, including the messages.
 function renderConditions(conditions) {
   const isBad = (condition) => condition.status === "True" && (condition.type === "ErrorOccurred" || condition.type.endsWith("Warning"));
   const renderCondition = (condition) => h("li", { "data-key": condition.type }, h("strong", null, condition.type), condition.status === "True" ? "" : ` (${condition.status})`, `: ${condition.message || condition.reason} `, renderTime(condition.lastTransitionTime));
@@ -191,7 +192,7 @@ export function renderSteps(response, namespace, path) {
 // Renders the Applications that left the ApplicationSet during the rollout, with their progress.
 function renderDeparted(departed, namespace) {
   return departed.length > 0 ? h("section", { "aria-labelledby": "left" }, h("h3", { id: "left" }, "Removed from the ApplicationSet"),
-    h("p.quiet", null, "These Applications belonged to the ApplicationSet when the rollout started or while it ran, and no longer do."),
+    h("p.quiet", null, "These Applications have left the ApplicationSet since the rollout started."),
     h("ul", null, departed.map((member) => h("li", { "data-key": member.application }, h("strong", null, member.application), member.step === "-1" ? ": " : ` (step ${member.step}): `,
       member.message, " ", renderTime(member.at), member.operation ? [" ", link(paths.operation(member.operation), "operation", h("span.unseen", null, ` of ${member.application}`))] : null)))) : null;
 }
@@ -234,7 +235,7 @@ function renderStep(step, members, response, namespace, path, run) {
     renderTiles(members, response, namespace, path));
 }
 
-// Describes the numbers of finished, skipped, failed and rolled back Applications.
+// Describes how many Applications are finished, skipped, failed or rolled back.
 function describeProgress(members) {
   const countState = (...states) => members.filter((member) => states.includes(getMemberState(member))).length;
   const exceptions = [[countState("Skipped"), "skipped"], [countState("Failed"), "failed"], [countState("RolledBack"), "rolled back"]].filter(([number]) => number > 0);

@@ -24,7 +24,7 @@ export function renderRolloutBar(set) {
     states.map((state) => h(`span.${getTone(state)}`, { style: { "flex-grow": String(members[state]) } })));
 }
 
-// Describes the error of an ApplicationSet, or the progress of its rollout and the reason for waiting.
+// Describes an ApplicationSet's error, or its rollout's progress and wait reason.
 export const describeStatus = (set) => set.error ?? [set.deleting ? "being deleted" : set.rollout?.message, set.waitReason].filter(Boolean).join("; ");
 
 function renderCells(set) {

@@ -4,14 +4,13 @@ import { apiPath, get } from "./api.js";
 import { h, refill } from "./dom.js";
 import { renderTime } from "./format.js";
 
-// Creates a section with the decisions of a run. `load` reads the decisions again; its argument is the id of
-// the current run.
+// Creates a section with a run's decisions. `load(id)` reads the decisions of the run with this ID again.
 export function createDecisionsSection(signal) {
   const element = h("section");
   let shownId = null;
 
   async function load(id) {
-    // The decisions of the previous run do not belong to this one.
+    // Don't show the decisions of the previous run while loading.
     if (id !== shownId) refill(element);
     shownId = id;
     if (!id) return;
@@ -36,7 +35,7 @@ export function renderDecisions(run) {
     h("td", null, event.at ? renderTime(event.at) : ""), h("td", null, event.by), h("td.words", null, describeAction(event)), h("td.words", null, event.reason ?? "–"))));
 }
 
-// Describes the action of a decision. Omits user name and reason, which have their own columns.
+// Describes a decision's action. Omits the user name and the reason, which have their own columns.
 function describeAction({ text, by, reason }) {
   const action = text.startsWith(`${by} `) ? text.slice(by.length + 1) : text;
   return reason && action.endsWith(`: ${reason}`) ? action.slice(0, -reason.length - 2) : action;

@@ -1,4 +1,4 @@
-// Dialogs that describe an action before its execution and that the user can cancel.
+// Dialogs that describe an action before it is executed. The user can cancel each dialog.
 
 import { fill, h, notice, announce, debounce } from "./dom.js";
 import { formatCount } from "./format.js";
@@ -6,7 +6,7 @@ import { formatCount } from "./format.js";
 // Maximum number of displayed choices; the filter gives access to the remaining choices.
 const CHOICES_MAX = 100;
 
-// Default maximum length of a text field.
+// Default maximum length of a text field, in characters.
 const LENGTH_MAX = 500;
 
 // Opens a dialog and runs its action after confirmation. `description` contains a line for each effect; `run` receives the values
@@ -29,7 +29,7 @@ export function openDialog({ title, description, fields = [], action, danger = f
     newestPreview += 1;
     const thisPreview = newestPreview;
     const content = await preview(values).catch((error) => h("p.problem", null, error.fullMessage ?? String(error)));
-    // The response to an earlier request may arrive later.
+    // Responses may arrive out of order.
     if (thisPreview === newestPreview) fill(previewArea, content);
   };
   const showPreviewLater = debounce(400, showPreview);

@@ -154,8 +154,8 @@ export const paths = {
   run: (namespace, name, id) => `${paths.set(namespace, name)}/runs/${encodeURIComponent(id)}`,
 };
 
-// Runs a function once after the delay, regardless of the number of calls in the meantime. Never runs it concurrently. `now`
-// skips the delay.
+// Returns a function that calls `run` after the delay. Calls during the delay are merged, and calls of `run`
+// never overlap. `now` skips the delay.
 export function debounce(milliseconds, run) {
   let [timer, isRunning, isWanted, isStopped] = [null, false, false, false];
   const runNow = async () => {

@@ -11,8 +11,8 @@ const subscribers = new Set();
 let stream = null;
 let lastEventId = null;
 let disconnectTimer = null;
-// `isDisconnected` is true if the notice is visible. `isRefused` is true if the service rejected the stream rather
-// than being unreachable.
+// `isDisconnected` is true while the notice is visible. `isRefused` is true if the service is reachable but
+// rejected the stream.
 let [isDisconnected, isRefused] = [false, false];
 
 // Calls subscriber(kind, data) for each event. The kind is `reset` if events may have been missed. Returns a function that ends the
@@ -44,14 +44,14 @@ function openStream() {
     disconnectTimer = null;
     isDisconnected = false;
     notice(null);
-    // The service sends missed events after a reconnection. Without a last event id, the service can't send them, so changes may
-    // have been missed.
+    // The service sends missed events after a reconnection. Without a last event ID, the service can't send
+    // missed events, so changes may have been missed.
     if (!lastEventId) notifySubscribers("reset", {});
   });
   stream.addEventListener("error", async () => {
     isRefused = stream?.readyState === EventSource.CLOSED;
-    // The browser does not reconnect after a rejection. The session may have ended, which needs no notice, or the maximum number
-    // of streams may have been reached.
+    // The browser does not reconnect after a rejection. Either the session has ended, which needs no notice,
+    // or the maximum number of streams is reached.
     if (isRefused) {
       stream = null;
       setTimeout(openStream, DISCONNECTED_AFTER);

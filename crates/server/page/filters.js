@@ -1,8 +1,8 @@
-// Filters and sort order of the lists, which are stored in the address.
+// Filters and sort order of lists. Both are stored in the address.
 
 import { fill, h, debounce } from "./dom.js";
 
-// Reads the values of these filters from the address.
+// Reads the values of the named filters from the address.
 export function readFilters(names) {
   const search = new URLSearchParams(location.search);
   return Object.fromEntries(names.map((name) => [name, search.get(name) ?? ""]));
@@ -17,7 +17,7 @@ function writeFilters(values) {
   history.replaceState(null, "", location.pathname + (text ? `?${text}` : ""));
 }
 
-// Converts a timestamp to the format of an input, in the reader's time zone, and back.
+// Converts a timestamp to the format of a datetime input, in the reader's time zone, and back.
 function toInputValue(timestamp) {
   const date = new Date(timestamp);
   return Number.isNaN(date.getTime()) ? "" : new Date(date.getTime() - date.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
@@ -83,7 +83,7 @@ export const HEALTH = ["Healthy", "Progressing", "Degraded", "Missing", "Suspend
 export const SYNC = ["Synced", "OutOfSync", "Unknown"].map((value) => [value, value]);
 export const OPERATION = ["Running", "Terminating", "Succeeded", "Failed", "Error", "Superseded"].map((value) => [value, value]);
 
-// Shows errors in files that don't belong to an item of the list.
+// Shows read errors for files that don't correspond to an item in the list.
 export function showReadErrors(element, problems) {
   element.hidden = problems.length === 0;
   fill(element, h("h2", null, "Read errors"), h("ul", null, problems.map((problem) => h("li", null, problem))));

@@ -1,9 +1,9 @@
-// Texts and symbols for values of the API. A state is never shown by its color alone.
+// Texts and symbols for API values. A state is never shown by its color alone.
 
 import { h } from "./dom.js";
 import { truncate } from "./svg-export.js";
 
-// Symbol and tone of each state. All other states have no specific symbol.
+// Symbol and tone of each state. Other states have no symbol of their own.
 const STATES = {
   Synced: ["✓", "good"], OutOfSync: ["≠", "warn"],
   Healthy: ["✓", "good"], Progressing: ["…", "busy"], Degraded: ["✕", "bad"], Missing: ["○", "warn"],
@@ -33,14 +33,14 @@ export function getWaveState({ phase, state, skipped, done, tasks }) {
   return done < tasks ? "Not reached" : "Nothing to do";
 }
 
-// Returns the state of an object of an operation, including overrides by users. There are no events for the completion of objects
-// in the last wave, so their state follows from the wave's state.
+// Returns an object's state in an operation, including overrides by users. There are no events for the
+// completion of objects in the last wave, so their state follows from the wave's state.
 export function getObjectState({ hookPhase, override }, wave) {
   if (hookPhase === "Running") return wave?.state === "Passed" ? "Succeeded" : hookPhase;
   return { Skip: "Skipped", MarkDone: "Marked as done" }[override?.action] ?? hookPhase;
 }
 
-// Describes the result of an object: the state of a hook, or the result of the sync and a later failure.
+// Describes an object's result: a hook's state, or the sync result followed by a later failure.
 export function describeResult(result, wave) {
   const { status, hookType, hookPhase } = result;
   if (["Skipped", "MarkedDone"].includes(status)) return { Skipped: "Skipped", MarkedDone: "Marked as done" }[status];
@@ -82,8 +82,8 @@ export function formatClock(at) {
   return CLOCK_FORMAT.format(new Date(at));
 }
 
-// The message contains the time of the next attempt in UTC, as in Argo CD. Replaces it with the reader's local
-// time.
+// Messages contain the time of the next attempt in UTC, as in Argo CD. The page shows the reader's local time
+// instead.
 const MINUTE_FORMAT = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const RETRY_TIME = /(Retrying attempt #\d+ at )(\d{1,2}):(\d{2})(AM|PM)/;
 export function localizeRetryTime(text, now = new Date()) {
@@ -101,7 +101,7 @@ export function renderTime(at) {
   return h("time", { datetime: at, title: at }, formatTime(at));
 }
 
-// Formats a duration as in 1.4 s, 3 min 20 s, 2 h 5 min, or 3 d 4 h.
+// Formats a duration, such as 1.4 s, 3 min 20 s, 2 h 5 min, or 3 d 4 h.
 export function formatDuration(milliseconds) {
   const seconds = Math.max(0, milliseconds) / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
@@ -124,18 +124,19 @@ export function formatCount(number, singular, plural) {
   return `${Number(number).toLocaleString()} ${Number(number) === 1 ? singular : plural ?? `${singular}s`}`;
 }
 
-// Shortens a commit to its first digits and keeps other revisions. Revisions of several sources are separated by commas.
+// Shortens commits to their first digits, and keeps other revisions. The revisions of several sources are
+// separated by commas.
 export function shortenRevision(revision) {
   const shortenCommit = (text) => (/^[0-9a-f]{40}$/.test(text) ? text.slice(0, 7) : text);
   return revision ? revision.split(",").map(shortenCommit).join(", ") : "–";
 }
 
-// Shortens the hash of a plan to its first digits.
+// Shortens a plan's hash to the first digits.
 export function shortenHash(hash) {
   return (hash ?? "").slice(0, 12);
 }
 
-// Renders an approval with user name, reason and time.
+// Renders an approval with the user name, the reason and the time.
 export function renderApproval({ by, reason, at }) {
   return h("div", null, by, reason ? [": ", renderCollapsible(reason)] : null, " ", renderTime(at));
 }
@@ -152,7 +153,7 @@ export function renderCollapsible(text, maxLength = COLLAPSED_LENGTH) {
 // Length above which a reason in a list is collapsed.
 const REASON_LENGTH = 60;
 
-// Renders requester and reason in a list.
+// Renders the requester and the reason for use in a list.
 export function renderRequester(requester, reason) {
   return [requester ?? "–", reason ? h("small", null, ": ", renderCollapsible(reason, REASON_LENGTH)) : null];
 }
@@ -173,7 +174,7 @@ export function renderFinding({ severity, origin, object, message }) {
 // Returns a key that is unique among the objects of an application.
 export const getObjectKey = (object) => `${object.group ?? ""}/${object.kind}/${object.namespace ?? ""}/${object.name}`;
 
-// Formats the name of an object.
+// Formats an object's name.
 export function formatObjectName(object) {
   return `${object.kind} ${object.namespace ? `${object.namespace}/` : ""}${object.name}`;
 }
@@ -184,7 +185,7 @@ export function renderTerms(pairs) {
   return h("dl.terms", null, visible.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 }
 
-// Describes the order of a deletion.
+// Describes a deletion's order.
 export function describeOrder({ order }) {
   return { AllAtOnce: "all at once", Reverse: "steps in reverse order", Custom: "custom steps", Orphan: "nothing is deleted; all Applications are released" }[order] ?? null;
 }

@@ -101,7 +101,8 @@ addEventListener("popstate", () => {
   show(true);
 });
 
-// An address with a token, opened in a tab of the page, changes only the fragment and does not reload the page.
+// If a URL with a token is opened in a tab that already shows the page, only the fragment changes and the
+// page is not reloaded.
 addEventListener("hashchange", () => {
   if (new URLSearchParams(location.hash.slice(1)).has("token")) start();
 });

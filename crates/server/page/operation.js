@@ -15,8 +15,8 @@ import { renderApproval, renderBadge, formatElapsed, formatClock, formatCount, r
 // Number of events and objects that are displayed initially.
 const EVENTS_MAX = 200;
 const OBJECTS_MAX = 300;
-// Loading an operation with thousands of objects is slow. The pause between two loads is this multiple of the duration of the
-// last load.
+// Ratio of the pause between two loads to the duration of the last load. Loading an operation with thousands
+// of objects is slow.
 const RELOAD_FACTOR = 4;
 // Time after which partial data is displayed, in milliseconds.
 const SHOW_AFTER = 1000;
@@ -117,7 +117,7 @@ export function showOperation(view, id) {
     if (isThisOperation && (performance.now() - loadedAt > RELOAD_FACTOR * loadTime || data?.kind === "finished")) reload();
   });
   reload.now();
-  // Durations increase over time, and some minor records in the log don't emit events.
+  // Update regularly: durations increase over time, and some minor log records don't emit events.
   const ticking = setInterval(() => {
     if (!operation || operation.finishedAt || document.hidden) return;
     redraw();
@@ -167,7 +167,7 @@ function renderPlan(plan) {
   return plan ? h("span", null, h("code", { title: plan.hash }, shortenHash(plan.hash)), " created ", renderTime(plan.createdAt)) : null;
 }
 
-// Creates a download link of the operation as a self-contained file.
+// Creates a link for downloading the operation as a self-contained file.
 function createExportLink(id, extension, label) {
   return h("a", { href: `${apiPath.operation(id)}/export${extension}`, download: "" }, label);
 }
@@ -207,7 +207,7 @@ function createWavesPicture(operation, explanation, model) {
   return drawWavesPicture({ title: formatTitle(operation), text: `${operation.outcome}: ${operation.finishedAt ? operation.message : explanation.summary}`, waves });
 }
 
-// Returns the title of the pictures.
+// Returns the title of the downloadable pictures.
 function formatTitle(operation) {
   return `${operation.deletion ? "Deletion" : "Operation"} of ${operation.app}`;
 }
@@ -248,8 +248,8 @@ function listUpcoming(operation, model) {
     .map((task) => ({ ...task, syncPhase: wave.phase, wave: wave.wave, hookType: task.hook ? wave.phase : null, message: task.reason, isUpcoming: true })));
 }
 
-// Creates a function that formats the name of an object, with the phase if it is a hook that runs in several
-// phases.
+// Creates a function that formats an object's name. If the object is a hook that runs in several phases, adds
+// the phase.
 function createNamer(operation, model) {
   const phases = new Map();
   const add = (object, phase) => phases.set(getObjectKey(object), (phases.get(getObjectKey(object)) ?? new Set()).add(phase));
@@ -278,7 +278,7 @@ function renderResults(operation, model, limit, onMore) {
   ];
 }
 
-// Describes the state of an object without repeating the same text.
+// Describes an object's state without repeating any text.
 function describeResource(resource) {
   // Until the retry starts, the message contains only the requester, which `describeRetry` adds anyway.
   const message = resource.override?.action === "Retry" && resource.message?.startsWith("retried by ") ? null : resource.message;
@@ -287,7 +287,7 @@ function describeResource(resource) {
   return [...texts, ...additions].join("; ");
 }
 
-// Describes a retry by a user. For other overrides, the message already contains the user.
+// Describes a retry by a user. For other overrides, the message already mentions the user.
 function describeRetry({ override }) {
   // The record contains only the latest override, which may not be a retry.
   if (!override?.retries || override.action !== "Retry") return null;

@@ -26,8 +26,8 @@ export function renderOperationsTable(items, withApplication = true) {
       h("td.words", null, renderCollapsible(operation.damage ?? localizeRetryTime(operation.message) ?? "")))))));
 }
 
-// Creates a link to the Application of an operation. The name has the form NAMESPACE/NAME, or NAME in the namespace of the
-// control plane.
+// Creates a link to an operation's Application. The name has the form NAMESPACE/NAME, or NAME in the control
+// plane's namespace.
 export function createApplicationLink(name) {
   if (!name) return "–";
   const [namespace, plainName] = name.includes("/") ? name.split("/") : name.includes("_") ? name.split("_") : [controlNamespace(), name];

@@ -16,7 +16,8 @@ const CLOSE_DELAY = 5000;
 // Maximum number of lines per update that are announced to screen readers.
 const ANNOUNCED_MAX = 10;
 
-// Follows the output of the hooks of an operation. Call `setRunning` with true while any hook is running.
+// Follows the output of an operation's hooks. `setRunning` must be called with true while any hook is
+// running.
 export function followOutput(id, container) {
   const hooks = new Map();
   let [stream, queue, timer, retryTimer, closeTimer] = [null, [], null, null, null];
@@ -126,7 +127,7 @@ export function followOutput(id, container) {
   };
 }
 
-// Renders a line as text, with pod and container if the hook has several of them.
+// Renders a line as text. If the hook has several pods or containers, the line starts with their names.
 function renderLine(entry, hook) {
   if (entry.pod) hook.sources.add(`${entry.pod}, ${entry.container}`);
   const source = entry.pod && hook.sources.size > 1 ? h("small", null, `${entry.pod}, ${entry.container}: `) : null;

@@ -21,7 +21,8 @@ function createPreviewSection(id, title, button, action, show) {
     h("button", { type: "button", onclick, "data-do": action }, button), container);
 }
 
-// Creates the preview of a rollout: steps with their members, target revisions and gates, and the changes of Applications before it.
+// Creates the preview of a rollout: steps with their members, target revisions and gates, and the changes to
+// Applications that precede the rollout.
 export function createRolloutPreview(path, namespace, signal) {
   const show = async () => {
     const response = await get(`${path}/plan`, signal);

@@ -15,7 +15,7 @@ export function formatSkipped({ skipped }) {
   return skipped ? `, ${skipped} skipped` : "";
 }
 
-// Creates the list. `load` reads the list again; `isEmpty` is then true if there are no runs.
+// Creates the list. `load` reads the list again, and sets `isEmpty` to true if there are no runs.
 export function createRunList(namespace, name, signal) {
   const list = h("div");
   const element = h("section", { "aria-labelledby": "runs", hidden: true }, h("h2", { id: "runs" }, "Rollouts and deletions"), list);

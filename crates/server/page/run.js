@@ -1,4 +1,4 @@
-// View of the record of one rollout or deletion, running or finished.
+// View of one rollout or deletion, which may be running or finished.
 
 import { apiPath, get, query } from "./api.js";
 import { renderDecisions, renderTable } from "./decisions.js";
@@ -69,7 +69,7 @@ export function showRun(view, namespace, name, id) {
     if ((isThisSet || kind === "reset") && (isOpen() || !run)) reload();
   });
   reload.now();
-  // Events of single Applications in the run don't trigger an event of the ApplicationSet.
+  // Reload regularly, because events of single Applications don't trigger an ApplicationSet event.
   const ticking = setInterval(() => {
     if (isOpen() && !document.hidden) reload();
   }, 2000);
@@ -97,7 +97,7 @@ function renderHeader(run, namespace, name) {
   ];
 }
 
-// Describes the progress of a running rollout or deletion, and the reason why it is blocked.
+// Describes a running rollout or deletion: the progress, and the reason why the run is blocked.
 function describeStatus(run) {
   const { explanation } = run;
   if (!explanation) return run.message;
@@ -105,7 +105,7 @@ function describeStatus(run) {
   return [explanation.position, explanation.progress, firstAwaited ? `waits for ${firstAwaited.subject}: ${firstAwaited.reason}` : null, explanation.pausedBy].filter(Boolean).join("; ");
 }
 
-// Creates a download link of the record as a self-contained file.
+// Creates a link for downloading the record as a self-contained file.
 function createExportLink(id, extension, label) {
   return h("a", { href: `${apiPath.run(id)}/export${extension}`, download: "" }, label);
 }

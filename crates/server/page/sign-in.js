@@ -11,7 +11,7 @@ export function takeTokenFromAddress() {
   return token;
 }
 
-// Shows the sign-in with a token or with a provider.
+// Shows the sign-in form for a token, and the link for signing in with a provider.
 export function showSignIn(container, message, onSignedIn) {
   const forms = [session.provider && renderProviderLink(), session.acceptsTokens && renderTokenForm(message, onSignedIn)].filter(Boolean);
   const standaloneProblem = message && !session.acceptsTokens ? h("p.problem", { role: "alert" }, message) : null;

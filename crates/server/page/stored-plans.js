@@ -12,7 +12,7 @@ const PLANS_MAX = 20;
 
 // Returns true if a plan can still be executed.
 const isOpen = (plan) => !["executed", "withdrawn"].includes(plan.state);
-// Describes the actions of a plan, as in `2 to create, 1 to prune`.
+// Describes a plan's actions, such as `2 to create, 1 to prune`.
 const describeActions = ({ actions }) => Object.entries(actions).map(([action, number]) => (action === "prune-skipped" ? `${number} not pruned` : `${number} to ${action}`)).join(", ") || "nothing to do";
 const formatRevision = ({ revision }) => shortenRevision(revision);
 
@@ -39,7 +39,8 @@ export function createStoredPlans(namespace, name, signal) {
     }
   }
 
-  // Loads the changes of a plan in the current cluster. The response to an earlier request may arrive later.
+  // Loads the changes that a plan would make to the cluster in its current state. Responses may arrive out of
+  // order.
   async function loadChanges(hash) {
     const request = {};
     changes.set(hash, { ...changes.get(hash), request });
@@ -63,11 +64,11 @@ export function createStoredPlans(namespace, name, signal) {
       visible.map((plan) => h("details.differs.stored", { "data-key": plan.hash, ontoggle: onToggle(plan) },
         h("summary", null, renderBadge(plan.state, "plan"), " ", h("code", null, shortenHash(plan.hash)), ` revision ${formatRevision(plan)}: ${describeActions(plan)} `, h("small", null, renderTime(plan.createdAt))),
         renderPlan(plan, app, changes.get(plan.hash), load))),
-      answer?.next ? h("p.quiet", null, `and ${formatCount(answer.total - answer.items.length, "older one")}: tidegate app plans ${displayName}`) : null,
+      answer?.next ? h("p.quiet", null, `and ${formatCount(answer.total - answer.items.length, "older plan")}: tidegate app plans ${displayName}`) : null,
       app && !app.deleting && isOperator() ? h("div.actions", null, createStoreButton(app, resources, load)) : null);
   }
 
-  // `update` sets the summary and the objects of the Application, which the buttons depend on.
+  // `update` sets the Application's summary and objects, which the buttons depend on.
   return { element, load, update: (app, resources) => { Object.assign(state, { app, resources }); draw(); } };
 }
 
@@ -90,7 +91,7 @@ function renderChanges(result) {
 
 const isPlanOutdated = (warning) => warning.code === "plan-moved";
 
-// Renders whether a plan is valid for the current state of the cluster.
+// Renders a message that says if the plan is valid for the cluster's current state.
 function renderValidity({ warnings }) {
   const findings = warnings.filter(isPlanOutdated);
   return findings.length > 0 ? h("p.problem", null, findings.map((finding) => finding.message).join("; "))
@@ -106,9 +107,9 @@ export function createApproveButton(app, plan, onApproved) {
     title: "Approve the plan",
     description: [
       `Plan ${shortenHash(plan.hash)} of ${app.namespace}/${app.name} ${isStored ? "can then be executed" : "is executed"} on ${app.destination.cluster}: ${describeActions(plan)}, revision ${formatRevision(plan)}.`,
-      `Exactly the actions shown here are executed. If they no longer match the cluster, the service rejects the plan${isStored ? "" : " and creates a new one"}.`,
+      `Exactly the actions shown here are executed. If they no longer match the cluster, the service rejects the plan${isStored ? "" : " and creates a new plan"}.`,
       plan.reason ? `Requested by ${plan.initiatedBy || "unknown"}: ${plan.reason}` : "",
-      plan.missingApproval ? `It requires ${plan.missingApproval}.` : "",
+      plan.missingApproval ? `The plan requires ${plan.missingApproval}.` : "",
     ].filter(Boolean),
     fields: [REASON_FIELD],
     action: "Approve",

@@ -1,11 +1,11 @@
-// Model of the timeline of an operation: states, waits and their reasons, derived from the recorded events. The events of running
-// and finished operations have the same format.
+// Model of an operation's timeline: states, waits and their reasons, derived from the recorded events. The
+// events of running and finished operations have the same format.
 
 import { TimelineRow } from "./timeline-row.js";
 
-// States in which the operation waits for something.
+// States in which the operation is waiting.
 const WAITS = new Set(["Held", "AwaitingHealth", "AwaitingGone", "Settling", "AwaitingRetry"]);
-// Maximum number of objects in a wave that are listed as the reason for waiting.
+// Maximum number of a wave's objects that are listed as the reason for waiting.
 const NAMES_MAX = 3;
 const HEALTH = { Healthy: "good", Progressing: "wait", Degraded: "bad", Missing: "warn", Suspended: "wait", Unknown: "dull" };
 const getKey = (object) => `${object.group ?? ""}/${object.kind}/${object.namespace}/${object.name}`;
@@ -40,7 +40,7 @@ export class TimelineModel {
     this.applied = new Map();
     // Logs of failed hooks, by attempt and hook.
     this.logs = new Map();
-    // State and reason before the operation was paused; null if it is not paused.
+    // State and reason before the operation was paused; null unless the operation is paused.
     this.stateBeforePause = null;
   }
 
@@ -59,7 +59,7 @@ export class TimelineModel {
 
   applyEvent(event, details, at) {
     const handler = HANDLERS[event.kind];
-    // An override contains its wave, which may not be the current wave.
+    // An override contains its wave, which may differ from the current wave.
     const wave = event.kind === "overridden" && details.phase ? details : this.wave;
     if (handler) this[handler](details, at, event.object ? this.findRow(event.object, wave) : null, event);
   }
@@ -138,11 +138,11 @@ export class TimelineModel {
     else this.operation.beginSpan(at, details.state, isWait ? "wait" : "busy", reason, this.attempt);
   }
 
-  // Describes the reason why a wave is waiting in a state.
+  // Describes why a wave in the given state is waiting.
   describeWait(state, row) {
     if (state === "Held" && row.gates?.length > 0) return `waiting for gate ${row.gates.join(", ")}`;
     if (state === "Held") return row.children.some((child) => child.action === "prune") ? "waiting for confirmation of the prunes" : "";
-    if (state === "Settling") return "all objects are healthy, and must stay so for the soak time";
+    if (state === "Settling") return "all objects are healthy, and must stay healthy for the soak time";
     if (state !== "AwaitingHealth" && state !== "AwaitingGone") return "";
     const openRows = row.children.filter((child) => child.openSpan && child.openSpan.tone !== "good");
     const deleting = openRows.filter((child) => child.openSpan.state === "Deleting");
@@ -195,7 +195,7 @@ export class TimelineModel {
   }
 
   onHookNameInUse(details, at, row) {
-    if (details.operation) row?.beginSpan(at, "Name in use", "wait", `operation ${details.operation} uses it`, this.attempt);
+    if (details.operation) row?.beginSpan(at, "Name in use", "wait", `operation ${details.operation} uses this name`, this.attempt);
     else row?.endSpan(at);
   }
 
@@ -225,7 +225,7 @@ export class TimelineModel {
     const isGood = details.phase === "Succeeded";
     if (row.spans.length === 0) row.beginSpan(at, details.phase, isGood ? "good" : "bad", details.message, this.attempt);
     row.endSpan(at);
-    // The wait keeps its reason; the message is used only if it has no reason.
+    // The wait keeps its reason. The message is used only if the wait has no reason.
     if (isGood) row.spans.at(-1).reason ||= details.message;
     row.outcome = details.phase;
     row.addMark(at, withReason(details.phase, details.message), isGood ? "good" : "bad");
@@ -328,7 +328,7 @@ export class TimelineModel {
     [...this.waves.values(), ...this.objects.values()].forEach((row) => row.endSpan(at));
   }
 
-  // Returns the duration of a wave in all attempts, in milliseconds, or null if it has not started.
+  // Returns a wave's total duration in all attempts, in milliseconds, or null if the wave has not started.
   getWaveDuration(wave, now) {
     const row = this.waves.get(getWaveKey(wave));
     return row?.spans.length > 0 ? row.getDuration(now) : null;

@@ -9,7 +9,7 @@ export class TimelineRow {
     return last && last.to === null ? last : null;
   }
 
-  // Starts a new span and ends the previous one.
+  // Starts a new span and ends the previous span.
   beginSpan(at, state, tone, reason = "", attempt = 1) {
     this.endSpan(at);
     this.outcome = null;
@@ -20,7 +20,7 @@ export class TimelineRow {
     if (this.openSpan) this.openSpan.to = Math.max(at, this.openSpan.from);
   }
 
-  // Reason of the wait after the object was written.
+  // Reason for the wait after the object was written.
   get awaitedText() {
     return this.isHook ? "waiting for completion" : "waiting for health";
   }

@@ -1,4 +1,4 @@
-// Timeline of an operation as a picture, and as a table for screen readers.
+// An operation's timeline as a picture, and as a table for screen readers.
 
 import { fill, h, svg } from "./dom.js";
 import { truncate } from "./svg-export.js";
@@ -16,7 +16,7 @@ const NARROW_WIDTH = 620;
 const OBJECTS_MAX = 150;
 // Maximum number of described spans per row. The newest spans are described.
 const SPANS_MAX = 200;
-// Minimum duration of waits without a reason that are described, in milliseconds.
+// Minimum duration in milliseconds for which a wait without a reason is described.
 const SHORT_WAIT = 50;
 // States in which every applied or deleted object waits for some time.
 const USUAL_STATES = new Set(["Applied", "Running", "Progressing", "Deleting"]);
@@ -37,7 +37,7 @@ export function selectRows(model, now) {
 // Width of a downloaded timeline, in pixels.
 export const EXPORT_WIDTH = 1200;
 
-// Draws the timeline. With a `title`, the picture contains its subject and time, for download.
+// Draws the timeline. With a `title`, the picture also contains the title and the time, for download.
 export function drawTimeline(model, width, now, title) {
   const [rows, omitted] = selectRows(model, now);
   const from = model.from;
@@ -116,8 +116,8 @@ function renderReasons(row, now) {
   ];
 }
 
-// Renders the timeline as a table. Its roles are explicit, because the phone layout changes `display`, which removes the implicit
-// roles.
+// Renders the timeline as a table. The roles are explicit, because the phone layout changes `display`, which
+// removes implicit roles.
 export function renderTimelineTable(model, now) {
   const headings = ["Item", "Started", "Duration", "Waited", "Attempts", "State", "Waits and reasons", "Events"];
   const [rows] = selectRows(model, now);

@@ -49,7 +49,7 @@ export class LongList {
     this.observer.disconnect();
   }
 
-  // Fetches a part, unless it is current.
+  // Fetches a part, unless the cached part is current.
   async fetch(part) {
     if (this.parts.get(part)?.generation === this.generation) return;
     const entry = { generation: this.generation, items: this.parts.get(part)?.items ?? [], lastSeen: performance.now() };
@@ -150,7 +150,7 @@ export class LongList {
       : this.columns.map(([, name]) => h(`div.cell.${name}`, { role: "cell" }, name === "name" ? "…" : "")));
   }
 
-  // Rows are in document order, because keyboard users go through them in that order.
+  // Rows are kept in document order, because keyboard users move through the rows in that order.
   insertRow(row, index) {
     const next = [...this.body.children].find((other) => Number(other.dataset.index) > index);
     this.body.insertBefore(row, next ?? null);

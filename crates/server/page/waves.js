@@ -1,4 +1,4 @@
-// Waves of an operation or plan as a picture for download.
+// Waves of an operation or a plan, as a picture for download.
 
 import { svg } from "./dom.js";
 import { truncate } from "./svg-export.js";
@@ -17,7 +17,7 @@ const OBJECTS_MAX = 30;
 // Maximum length of a text in characters.
 const TEXT_LENGTH = 28;
 
-// Returns the names and states of the objects of a wave. `getState` returns the state or planned action of a task.
+// Returns the names and states of a wave's objects. `getState` returns the state or planned action of a task.
 export function describeObjects(tasks, getState) {
   return tasks.map((task) => ({ name: `${task.hook ? "hook " : ""}${formatObjectName(task)}`, state: getState(task) }));
 }

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Role of a token or of a user group. Each role includes the permissions of the roles before it.
+/// Role of a token or a user group. Each role includes the permissions of the roles that are listed before
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -13,7 +14,7 @@ pub enum Role {
     Operator,
 }
 
-/// A caller who uses the API.
+/// A caller of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// Name of the caller's token, or `oidc:` followed by the name of a user who signed in with a provider.
@@ -24,7 +25,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Returns the caller that represents any local user, for a server that does not use tokens.
+    /// Returns the caller that represents any local user if the server does not use tokens.
     pub(crate) fn anonymous() -> Self {
         Self { name: String::new(), role: Role::ReadOnly }
     }
@@ -33,7 +34,7 @@ impl Caller {
 /// A user who was authenticated by a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Person {
-    /// The user's role, and the user name with the prefix `oidc:`.
+    /// Caller with the user's role. Its name is the user name with the prefix `oidc:`.
     pub caller: Caller,
     /// The provider's identifier for the user.
     pub subject: String,

@@ -1,4 +1,4 @@
-//! API client for a remote `tidegate serve`, for programs that control it from another machine.
+//! API client for a remote `tidegate serve`, for programs on other machines.
 
 mod api_request;
 mod appsets;
@@ -13,27 +13,27 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tidegate_application::AppKey;
 use tidegate_application::control_namespace;
 use tidegate_application::operation::request_reason;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, OperationRequest, OperationResource};
 use tidegate_model::{Cascade, OperationId, Warning, normalize_reason};
 use tidegate_service::application_access::ApplicationListing;
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::applications::sync_request::conflict_policy;
 use tidegate_service::control::protocol::Request;
 use tidegate_service::documents::ExplanationDocument;
 use tidegate_service::documents::deletion::DeletionPlan;
-use tidegate_service::error::ServiceError;
-use tidegate_service::summaries::SyncWindowSummary;
+use tidegate_state::error::ServiceError;
+use tidegate_state::summaries::SyncWindowSummary;
 
 use self::api_request::{ApiRequest, encode_segment};
 use self::connection::Connection;
 pub use self::hook_output::HookOutputStream;
 
-/// Number of applications requested at once.
+/// Number of applications per page in list requests.
 const PAGE_SIZE: &str = "100";
-/// Maximum number of pages to read of a list. Real lists are far shorter.
+/// Maximum number of pages to read from a list. Real lists are far shorter.
 const PAGES_MAX: usize = 10_000;
 
 /// API client for a remote `tidegate serve`.
@@ -76,7 +76,7 @@ impl ApiClient {
         self.0.send(ApiRequest::get(path)).await
     }
 
-    /// Returns all applications, or only those with the given name.
+    /// Returns all applications, or only the applications with the given name.
     pub async fn applications(&self, name: Option<&str>) -> Result<ApplicationListing, ServiceError> {
         let whole = name.and_then(|name| name.split_once('/')).filter(|(namespace, _)| !namespace.is_empty());
         if let Some((namespace, name)) = whole {
@@ -107,7 +107,8 @@ impl ApiClient {
         Ok(reached)
     }
 
-    /// Returns the items from all pages of a list, filtered by the conditions, if any.
+    /// Returns the items from all pages of a list. If `only` is set, filters the list with the `name` query
+    /// parameter.
     async fn list_all<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -129,7 +130,7 @@ impl ApiClient {
         Ok(lines)
     }
 
-    /// Returns the applications with the given names, requesting each one separately. Returns all
+    /// Returns the applications with the given names, requesting each application separately. Returns all
     /// applications if no names are given.
     pub async fn find_applications(&self, names: &[String]) -> Result<ApplicationListing, ServiceError> {
         if names.is_empty() {
@@ -147,7 +148,7 @@ impl ApiClient {
     /// Returns the only application with the given name.
     async fn resolve_name(&self, name: &str) -> Result<AppKey, ServiceError> {
         let found = self.applications(Some(name)).await?.applications;
-        AppKey::single_match(found.iter().map(AppKey::of), name)
+        Ok(AppKey::single_match(found.iter().map(AppKey::of), name)?)
     }
 
     /// Sends a request for an application. Returns once the server has stored the request durably.
@@ -184,7 +185,7 @@ impl ApiClient {
     }
 
     /// Returns the changes that syncing an application would make. `revisions` contains one revision per
-    /// source. If it is empty, the application's own revisions are used.
+    /// source. If `revisions` is empty, the application's own revisions are used.
     pub async fn diff(
         &self,
         name: &str,

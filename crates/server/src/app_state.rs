@@ -14,18 +14,18 @@ use crate::limits::Limits;
 use crate::metrics::{Metrics, render_metrics};
 use crate::problem::{Code, Problem};
 
-/// Handles of the process that are needed to respond to requests.
+/// Process handles that are needed to respond to requests.
 struct ServiceHandles {
     queries: Arc<Queries>,
     engine: Engine,
 }
 
-/// State of the API server. The server accepts requests before the handles are available, and then reports
-/// what is missing.
+/// State of the API server. The server accepts requests before the handles are available. Until then, its
+/// responses state what is missing.
 pub struct AppState {
     handles: OnceLock<ServiceHandles>,
     shutdown: watch::Sender<bool>,
-    /// Reason why the process is waiting before it starts.
+    /// Reason why the process is still waiting to start.
     wait_reason: watch::Sender<Option<String>>,
     event_buffer: Arc<EventBuffer>,
     pub(crate) metrics: Arc<Metrics>,
@@ -44,8 +44,8 @@ impl AppState {
     /// Creates the state without handles.
     pub fn new(limits: &Limits) -> Self {
         let now = SystemClock.now();
-        // The time is unique, because two processes that use the same state directory never start in the same
-        // millisecond.
+        // The start time identifies the process, because two processes that use the same state directory
+        // never start in the same millisecond.
         let process = u64::try_from(now.as_millis()).unwrap_or_default();
         Self {
             handles: OnceLock::new(),
@@ -66,14 +66,14 @@ impl AppState {
         let (metrics, counted) = (Arc::clone(&self.metrics), engine.clone());
         tokio::spawn(async move {
             if let Err(error) = metrics.collect_events(&counted).await {
-                tracing::error!(%error, "failed to read events; metrics of operations are missing");
+                tracing::error!(%error, "failed to read events; operation metrics are missing");
             }
         });
         // A process sets its handles only once.
         let _ = self.handles.set(ServiceHandles { queries, engine });
     }
 
-    /// Sets or clears the reason why the process is waiting before it starts.
+    /// Sets or clears the reason why the process is still waiting to start.
     pub fn set_wait_reason(&self, reason: Option<String>) {
         self.wait_reason.send_replace(reason);
     }
@@ -123,7 +123,7 @@ impl AppState {
         self.handles.get().map(|parts| &parts.queries).ok_or_else(missing)
     }
 
-    /// Returns the reason why the engine has failed, if it has.
+    /// Returns the reason why a service or the engine has failed, or `None` if neither has failed.
     pub(crate) fn failure_reason(&self) -> Option<String> {
         let parts = self.handles.get()?;
         let service = parts.queries.applications_if_ready();
@@ -133,7 +133,7 @@ impl AppState {
         Some(failure?.to_string())
     }
 
-    /// Returns the missing part that keeps the server from being ready, if any.
+    /// Returns the reason why the server is not ready, if any.
     pub(crate) fn missing_part(&self) -> Option<String> {
         if *self.shutdown.borrow() {
             return Some("the process is shutting down".to_owned());

@@ -1,9 +1,9 @@
-//! Authentication of callers. A caller presents a token, has a session that was opened with a token or a
-//! provider, or runs on this machine.
+//! Authentication of callers. A caller presents a token, has a session that was opened with a token or
+//! through a provider, or runs on this machine.
 //!
-//! A browser sends cookies with every request, including requests that foreign pages trigger. State-changing
-//! requests that are authenticated by a cookie must therefore come from Tidegate's own page. Two proofs are
-//! required: the origin that the browser reports, and a CSRF token, which only a page that can read the
+//! A browser sends cookies with every request, including requests that foreign pages trigger. Therefore,
+//! state-changing requests that are authenticated by a cookie must come from Tidegate's own page. Two proofs
+//! are required: the origin that the browser reports, and a CSRF token, which only a page that can read the
 //! server's responses can send.
 
 use std::sync::Arc;
@@ -25,7 +25,8 @@ use crate::tokens::{AuthContext, Tokens, is_same};
 pub(crate) const CSRF_HEADER: HeaderName = HeaderName::from_static("x-tidegate-csrf");
 /// Header in which a browser reports the origin of a request.
 const FETCH_SITE_HEADER: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// Name of the session cookie over TLS. Browsers accept it only over TLS, and only for this host.
+/// Name of the session cookie over TLS. Browsers accept a cookie with this prefix only over TLS, and only for
+/// this host.
 const SECURE_SESSION_COOKIE: &str = "__Host-tidegate-session";
 /// Name of the cookie for a pending login over TLS.
 const SECURE_LOGIN_COOKIE: &str = "__Host-tidegate-signing-in";
@@ -37,10 +38,11 @@ pub(crate) struct Authenticator {
     /// OpenID provider for sign-in.
     oidc: Option<Arc<Oidc>>,
     sessions: Arc<Sessions>,
-    /// True if the service itself terminates TLS. The cookie for plain HTTP is then ignored.
+    /// Name of the session cookie over plain HTTP. It contains the port, because browsers share cookies
+    /// between the ports of a host.
     session_cookie: String,
     login_cookie: String,
-    /// True if the service itself terminates TLS; the cookie for plain HTTP is then ignored.
+    /// True if the service itself terminates TLS. In that case, cookies for plain HTTP are ignored.
     is_tls: bool,
 }
 
@@ -101,7 +103,7 @@ impl Authenticator {
         known.ok_or_else(|| self.unauthorized_problem("invalid token"))
     }
 
-    /// Returns the problem for an unauthenticated request. Its text explains how to sign in.
+    /// Returns the problem for an unauthenticated request. The problem explains how to sign in.
     fn unauthorized_problem(&self, message: &str) -> Problem {
         let problem = Problem::new(Code::Unauthorized, message);
         match (&self.tokens, &self.oidc) {
@@ -154,10 +156,10 @@ impl Authenticator {
             let header_value = single_header(headers, &CSRF_HEADER)?.unwrap_or_default();
             if !is_same(&header_value, session.csrf()) {
                 return Err(Problem {
-                    next: "send `csrf` from /api/v1/session in the header X-Tidegate-CSRF".to_owned(),
+                    next: "send `csrf` from /api/v1/session in the X-Tidegate-CSRF header".to_owned(),
                     ..Problem::new(
                         Code::Forbidden,
-                        "missing or wrong CSRF token: requests with a cookie need one",
+                        "missing or wrong CSRF token: requests with a cookie need a valid CSRF token",
                     )
                 });
             }
@@ -170,7 +172,7 @@ impl Authenticator {
     }
 
     /// Returns the secret in a cookie. The TLS cookie takes precedence, because other hosts in the same
-    /// domain cannot set it. If the service terminates TLS, only that cookie is accepted.
+    /// domain cannot set it. If the service terminates TLS, only the TLS cookie is accepted.
     fn find_cookie<'h>(&self, headers: &'h HeaderMap, (secure, plain): (&str, &str)) -> Option<&'h str> {
         let named = |wanted: &str| {
             let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -181,7 +183,7 @@ impl Authenticator {
         named(secure).or_else(|| named(plain).filter(|_| !self.is_tls))
     }
 
-    /// Opens a session for a token, for use by Tidegate's own page.
+    /// Opens a session with a token, for use by Tidegate's own page.
     pub fn sign_in_with_token(
         &self,
         token: &str,
@@ -257,7 +259,7 @@ impl Authenticator {
     }
 }
 
-/// Returns a cookie that is valid for all paths of this host and that scripts cannot read.
+/// Returns a cookie for all paths of this host. Scripts cannot read the cookie.
 fn format_cookie(
     (name, secret): (&str, &str),
     seconds: u64,
@@ -282,10 +284,10 @@ pub(crate) struct NewSession {
 /// Origin of a request, for routes whose response depends on the origin.
 pub(crate) struct RequestOrigin {
     pub authenticator: Arc<Authenticator>,
-    /// True if the caller is authenticated. Otherwise the response contains no other information.
+    /// True if the caller is authenticated. Otherwise, the response must not contain any other information.
     pub is_authenticated: bool,
-    /// True if Tidegate's own page sent the request over TLS, false if it sent the request over plain HTTP.
-    /// If another page sent the request, contains the resulting problem.
+    /// `Ok` if Tidegate's own page sent the request: true over TLS, false over plain HTTP. `Err` contains the
+    /// problem if another page sent the request.
     own_page: Result<bool, Problem>,
     /// Host of the request.
     pub host: String,
@@ -325,7 +327,7 @@ fn check_origin(headers: &HeaderMap) -> Result<bool, Problem> {
         return Err(foreign(format!("cross-site request rejected (Sec-Fetch-Site is {site:?})")));
     }
     let origin = single_header(headers, &header::ORIGIN)?
-        .ok_or_else(|| foreign("the header Origin is missing".to_owned()))?;
+        .ok_or_else(|| foreign("the Origin header is missing".to_owned()))?;
     let host = single_header(headers, &header::HOST)?.unwrap_or_default();
     let wrong = || foreign(format!("the origin {origin:?} does not match the host {host:?}"));
     let (scheme, authority) = origin.split_once("://").ok_or_else(wrong)?;

@@ -1,10 +1,10 @@
-//! Errors when starting the API server. Every message explains how to proceed.
+//! Errors from starting the API server. Every message explains how to proceed.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Error when starting the API server.
+/// Error from starting the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The address is reachable from other machines, but authentication is not configured.
@@ -67,7 +67,7 @@ pub enum ServerError {
     /// A token cannot be generated.
     #[error("cannot generate a token, because the system provides no random numbers; use --tokens FILE")]
     TokenGeneration,
-    /// The webhook secrets are invalid. The error does not quote them.
+    /// The webhook secrets are invalid. The error does not quote the secrets.
     #[error("{} cannot be used for webhooks: {why}", path.display())]
     InvalidWebhooks {
         /// File or folder.

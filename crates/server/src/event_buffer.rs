@@ -1,4 +1,4 @@
-//! Numbered stream of the events of applications, ApplicationSets and operations. The buffer keeps the newest
+//! Numbered stream of events from applications, ApplicationSets and operations. The buffer keeps the newest
 //! events for subscribers.
 //!
 //! ```text
@@ -8,10 +8,9 @@
 //!                                                           operation log ◀─────┘
 //! ```
 //!
-//! A reader only stores the number of its last event, so a slow reader doesn't use more memory. If the buffer
-//! has already dropped
-//! the reader's next event, the server disconnects the reader, and the client reconnects with its last event
-//! ID. Events that are no longer in the buffer are read from the log.
+//! A reader stores only the number of its last event, so a slow reader doesn't use more memory. If the buffer
+//! has already dropped the reader's next event, the server disconnects the reader, and the client reconnects
+//! with its last event ID. Events that are no longer in the buffer are read from the log.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -98,12 +97,12 @@ struct BufferContents {
     last_time: Timestamp,
 }
 
-/// Error for requested events that are no longer in the buffer.
+/// Error for a request for events that are no longer in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventsExpired;
 
 impl EventBuffer {
-    /// Creates an empty buffer. `process` distinguishes this process from other processes' events.
+    /// Creates an empty buffer. `process` distinguishes this process's events from other processes' events.
     pub fn new(process: u64, now: Timestamp) -> Self {
         let contents = Mutex::new(BufferContents { last_time: now, ..BufferContents::default() });
         Self { process, contents, newest: watch::Sender::new(0) }
@@ -116,7 +115,7 @@ impl EventBuffer {
     /// Adds an event.
     pub fn publish(&self, kind: &'static str, subject: EventSubject, at: Timestamp, data: String) {
         let mut posted = self.lock_contents();
-        // An event is occasionally slightly older than the event before it.
+        // An event is occasionally slightly older than the preceding event.
         posted.last_time = posted.last_time.max(at);
         posted.last_number = posted.last_number.saturating_add(1);
         let id = EventId { process: self.process, number: posted.last_number, at: posted.last_time };

@@ -1,4 +1,4 @@
-//! Publishes the events of applications, ApplicationSets and operations to the event buffer.
+//! Publishes events from applications, ApplicationSets and operations to the event buffer.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -6,21 +6,22 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use tidegate_application::AppKey;
 use tidegate_executor::{Clock as _, Engine, Event, SystemClock};
 use tidegate_model::argo::Application;
 use tidegate_service::applications::ApplicationService;
-use tidegate_service::applications::store::AppKey;
+use tidegate_service::appsets::summarize_application;
 use tidegate_service::appsets::{AppSetService, AppSetSummary};
 use tidegate_service::documents::events::EventDocument;
 use tidegate_service::queries::Queries;
-use tidegate_service::stored_plans::StoredPlanMetadata;
-use tidegate_service::summaries::ApplicationSummary;
+use tidegate_state::stored_plans::StoredPlanMetadata;
+use tidegate_state::summaries::ApplicationSummary;
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::event_buffer::{EventBuffer, EventSubject};
 use crate::metrics::Metrics;
 
-/// Event in an event stream.
+/// An event in the event stream.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "StreamEvent")]
@@ -37,7 +38,8 @@ pub(crate) enum StreamEvent {
     Plan(PlanName),
     /// An event of an operation or of one of its tasks.
     Operation(Box<EventDocument>),
-    /// Some changes to applications and ApplicationSets were missed. Read their current state from the lists.
+    /// Some changes to applications and ApplicationSets were missed. Clients must read the current state from
+    /// the lists.
     Reset(ResetReason),
 }
 
@@ -50,8 +52,8 @@ pub(crate) struct ObjectName {
     name: String,
 }
 
-/// Name of a plan and its application. The plan's state also depends on the application, which has its own
-/// events.
+/// Name of a plan and its application. The plan's state also depends on the application, whose changes have
+/// separate events.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlanName {
@@ -97,7 +99,7 @@ pub(crate) async fn publish_events(
 ) {
     let mut events = match engine.events_from_now().await {
         Ok(events) => events,
-        Err(error) => return tracing::error!(%error, "failed to read events; clients receive none"),
+        Err(error) => return tracing::error!(%error, "failed to read events; clients receive no events"),
     };
     let ready = queries.wait_for_applications();
     tokio::pin!(ready);
@@ -147,7 +149,7 @@ async fn next_change<T: Clone>(changes: Option<&mut broadcast::Receiver<T>>) -> 
 fn publish_plan(written: Result<StoredPlanMetadata, RecvError>, event_buffer: &EventBuffer) {
     let line = match written {
         Ok(line) => line,
-        Err(missed) => return tracing::warn!(%missed, "some events of plans were missed"),
+        Err(missed) => return tracing::warn!(%missed, "some plan events were missed"),
     };
     let key = AppKey::parse(&line.application);
     let about = ManagedApplications::subject(&key);
@@ -167,7 +169,7 @@ fn publish_operation_event(event_buffer: &EventBuffer, event: &Event) {
     event_buffer.publish(news.kind(), about, at, news.to_json());
 }
 
-/// Managed objects for which the stream contains an event whenever they change.
+/// Managed objects whose changes are published in the event stream.
 trait ManagedObjects {
     /// Current state of one object.
     type Summary: Serialize;
@@ -177,14 +179,14 @@ trait ManagedObjects {
     fn find_summary(&self, key: &AppKey) -> Option<Self::Summary>;
     /// Records the current state, or `None` if the object was removed.
     fn record_state(&self, _key: &AppKey, _line: Option<&Self::Summary>) {}
-    /// Returns a digest of the state. No event is published if an observation doesn't change the digest.
+    /// Returns a digest of the state. An event is published only if the digest changes.
     fn digest(line: &Self::Summary) -> u64;
     fn changed_event(line: Self::Summary) -> StreamEvent;
     fn removed_event(name: ObjectName) -> StreamEvent;
     fn subject(key: &AppKey) -> EventSubject;
 }
 
-/// Applications, each with a flag that is true if the last operation did not write anything.
+/// Managed applications. A summary includes a flag that is true if the last operation was a dry run.
 struct ManagedApplications {
     service: ApplicationService,
     /// ApplicationSet service, which knows why applications are waiting in progressive syncs.
@@ -274,7 +276,7 @@ impl<S: ManagedObjects> ObjectWatch<S> {
         let mut published_digests = BTreeMap::new();
         for (key, line) in objects.all_summaries() {
             objects.record_state(&key, Some(&line));
-            // Clients can read the current state from the lists.
+            // No event is needed for the initial state, which clients can read from the lists.
             published_digests.insert(key, S::digest(&line));
         }
         Self { objects, changes, published_digests }
@@ -325,11 +327,11 @@ impl<S: ManagedObjects> ObjectWatch<S> {
 }
 
 impl ManagedApplications {
-    /// Returns an application's state, and a flag that is true if the last operation did not write anything.
+    /// Returns an application's state, and a flag that is true if the last operation was a dry run.
     fn summarize(&self, application: &Application) -> (ApplicationSummary, bool) {
         let state = application.status.operation_state.as_ref();
         let sync = state.and_then(|state| state.operation.sync.as_ref());
-        let line = ApplicationSummary::with_appsets(application, self.appsets.as_ref());
+        let line = summarize_application(application, self.appsets.as_ref());
         (line, sync.is_some_and(|sync| sync.dry_run))
     }
 }

@@ -1,7 +1,7 @@
-//! Framing of requests, which the HTTP library doesn't expose. If a request has both `Content-Length` and
-//! `Transfer-Encoding`, the library silently drops the length. A proxy that trusts the length would then see
-//! the request end at a different byte. The library also rejects malformed framing with an empty response,
-//! whereas this module responds with a problem.
+//! Request framing, which the HTTP library doesn't expose. If a request has both `Content-Length` and
+//! `Transfer-Encoding`, the library silently drops the length. A proxy that trusts the length would see a
+//! different end of the request. The library also rejects malformed framing with an empty response, whereas
+//! this module responds with a problem.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use http::Uri;
 use crate::middleware::finish_response;
 use crate::problem::{Code, Problem};
 
-/// Maximum number of bytes to store of a header line. No valid line of the two headers is longer.
+/// Maximum number of bytes to store from a header line. Valid lines of the two headers are never longer.
 const LINE_MAX: usize = 256;
 /// Maximum `Content-Length` that is passed to the HTTP library, which treats lengths near the maximum of the
 /// integer type as malformed.
@@ -45,7 +45,7 @@ impl FramingQueue {
     }
 }
 
-/// Parser for request heads. It reads the same bytes as the HTTP library.
+/// Parser for request heads, which reads the same bytes as the HTTP library.
 #[derive(Debug)]
 pub(crate) struct HeadParser {
     place: ParserState,
@@ -93,7 +93,7 @@ enum ParserState {
     Head,
     /// In a body, with the number of remaining bytes.
     Body(u64),
-    /// After the last request to parse.
+    /// After the last request that is parsed.
     End,
 }
 
@@ -163,7 +163,8 @@ impl HeadParser {
                 let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
                 if name.eq_ignore_ascii_case(b"transfer-encoding") {
                     let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
-                    // If the line was truncated, the library checks the last encoding.
+                    // If the line was truncated, the last encoding is unknown here, and the HTTP library
+                    // checks it.
                     self.is_chunked = Some(is_cut || last.trim_ascii().eq_ignore_ascii_case(b"chunked"));
                 } else if name.eq_ignore_ascii_case(b"content-length") {
                     self.parse_length(value.trim_ascii(), is_cut);
@@ -187,7 +188,7 @@ impl HeadParser {
         };
         if self.length.is_some_and(|other| other != length) {
             self.add_problem(Problem::bad_request(
-                "the request has more than one Content-Length, and they differ; send one",
+                "the request has several different Content-Length headers; send a single header",
             ));
         }
         self.length = Some(length);

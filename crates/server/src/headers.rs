@@ -1,11 +1,11 @@
-//! Names and helpers for headers.
+//! Header names and helpers.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::problem::Problem;
 
-/// Response header with the namespace of the control plane, from which clients learn it. Only authenticated
-/// callers receive it.
+/// Response header that tells clients the namespace of the control plane. Only authenticated callers receive
+/// this header.
 pub(crate) const CONTROL_NAMESPACE: HeaderName = HeaderName::from_static("x-tidegate-control-namespace");
 
 /// Returns a header that may occur only once.
@@ -13,8 +13,8 @@ pub(crate) fn single_header(headers: &HeaderMap, name: &HeaderName) -> Result<Op
     let mut values = headers.get_all(name).iter();
     let value = values.next();
     if values.next().is_some() {
-        return Err(Problem::bad_request(format!("the header {name} occurs more than once")));
+        return Err(Problem::bad_request(format!("the {name} header occurs more than once")));
     }
     let read = |value: &HeaderValue| value.to_str().map(str::to_owned);
-    value.map(read).transpose().map_err(|_| Problem::bad_request(format!("the header {name} is not text")))
+    value.map(read).transpose().map_err(|_| Problem::bad_request(format!("the {name} header is not text")))
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::problem::{Code, Problem};
 use crate::route::Call;
 
-/// Response of a healthy process.
+/// Response from a healthy process.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "HealthResponse")]
 pub(crate) struct HealthResponse {

@@ -44,7 +44,7 @@ fn build_client() -> Result<HttpsClient, String> {
     tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
     let tls = HttpsConnectorBuilder::new()
         .with_native_roots()
-        .map_err(|error| format!("cannot read the trusted certificates of the system: {error}"))?;
+        .map_err(|error| format!("cannot read the system's trusted certificates: {error}"))?;
     let connector = tls.https_or_http().enable_http1().wrap_connector(tcp);
     let mut builder = Client::builder(TokioExecutor::new());
     Ok(builder.pool_max_idle_per_host(0).retry_canceled_requests(false).build(connector))

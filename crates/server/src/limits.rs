@@ -22,8 +22,8 @@ pub struct Limits {
     pub connections_per_address: usize,
     /// Maximum number of event streams.
     pub streams: usize,
-    /// Maximum size of a request head in bytes; must be at least 8 KiB. This is sufficient, because names
-    /// have at most 253 characters.
+    /// Maximum size of a request head in bytes; must be at least 8 KiB. Paths fit easily, because names have
+    /// at most 253 characters.
     pub head_bytes: usize,
     /// Time limit for a request head, and for an idle connection.
     pub head_timeout: Duration,
@@ -58,8 +58,7 @@ pub struct Limits {
     /// Maximum size of a webhook event in bytes. If a push event is larger, the next regular poll detects the
     /// push.
     pub webhook_bytes: usize,
-    /// Maximum number of webhook events that are being read at the same time, before their senders are
-    /// verified.
+    /// Maximum number of webhook events from unverified senders whose bodies are read at the same time.
     pub webhook_bodies: usize,
 }
 

@@ -44,7 +44,7 @@ use crate::webhooks::{WEBHOOK_PATH, Webhooks};
 /// Delay before accepting connections again after the operating system has run out of file handles.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// The API server. It listens until it is closed.
+/// The API server, which listens until [`Server::close`] is called.
 pub struct Server {
     address: SocketAddr,
     token: Option<String>,
@@ -143,7 +143,7 @@ fn load_oidc(settings: &Settings) -> Result<Option<Arc<Oidc>>, ServerError> {
     Ok(settings.oidc.as_ref().map(open).transpose()?.map(Arc::new))
 }
 
-/// A connection's permits: one counts toward the total limit, and one toward the limit for its address.
+/// A connection's permits: one for the total limit, and one for the limit per address.
 type ConnectionPermits = (OwnedSemaphorePermit, AddressPermit);
 
 /// Number of connections from each address.
@@ -158,7 +158,7 @@ impl ConnectionCounts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more connection from an address, unless it already has `most` connections.
+    /// Counts a new connection from an address. Returns `None` if the address already has `most` connections.
     fn acquire(self: &Arc<Self>, address: IpAddr, most: usize) -> Option<AddressPermit> {
         let mut there = self.lock_counts();
         let count = there.entry(address).or_default();
@@ -206,7 +206,7 @@ async fn accept_connections(listener: TcpListener, door: Arc<ConnectionContext>)
                     tracing::warn!(%error, "failed to accept a connection");
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
-                // The semaphore is never closed.
+                // This error never occurs, because the semaphore is never closed.
                 (_, Err(_)) => break,
             },
         }
@@ -217,7 +217,7 @@ async fn accept_connections(listener: TcpListener, door: Arc<ConnectionContext>)
     // Dropping the set closes the remaining connections.
 }
 
-/// Returns when the process shuts down.
+/// Waits until the process shuts down.
 async fn wait_for_shutdown(ending: &mut watch::Receiver<bool>) {
     let _ = ending.wait_for(|ending| *ending).await;
 }
@@ -242,7 +242,7 @@ where
     let service = service_fn(|request: Request<Incoming>| {
         let (router, framing) = (router.clone(), framings.next());
         let checked = check_request(&request, framing, limits);
-        // The rejected request's body may still arrive.
+        // Close the connection after a rejection, because the rejected request's body may still arrive.
         let is_last = framing != Framing::Length || checked.is_err();
         async move {
             let mut answer = match checked {
@@ -282,11 +282,13 @@ fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits)
     match (hosts.next(), hosts.next()) {
         (None, _) if request.version() >= Version::HTTP_11 => {
             return Err(Problem::bad_request(
-                "the request has no Host header; send one, as HTTP/1.1 requires",
+                "the request has no Host header; add a Host header, as HTTP/1.1 requires",
             ));
         }
         (_, Some(_)) => {
-            return Err(Problem::bad_request("the request has more than one Host header; send one"));
+            return Err(Problem::bad_request(
+                "the request has more than one Host header; send a single Host header",
+            ));
         }
         (Some(host), None) if !is_valid_host(host) => {
             return Err(Problem::bad_request(format!(
@@ -305,7 +307,7 @@ fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits)
     }
     if framing == Framing::Ambiguous {
         return Err(Problem::bad_request(
-            "the request has Content-Length and Transfer-Encoding; send one of them",
+            "the request has Content-Length and Transfer-Encoding; send only one of these headers",
         ));
     }
     // Check this on every route, even if the route doesn't read the body, because the sender may intend the
@@ -330,7 +332,7 @@ fn is_valid_host(header: &HeaderValue) -> bool {
         Some(address) => address.parse::<Ipv6Addr>().is_ok(),
         None => !host.is_empty() && !host.contains(['[', ']']),
     };
-    // The port in an authority can be any text. After the colon, it may also be missing (RFC 3986).
+    // The port in an authority can be any text. The text after the colon may also be empty (RFC 3986).
     let is_number = |port: &str| {
         port.bytes().all(|byte| byte.is_ascii_digit()) && (port.is_empty() || port.parse::<u16>().is_ok())
     };

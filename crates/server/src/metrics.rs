@@ -1,5 +1,5 @@
-//! Prometheus metrics. A metric that also exists in Argo CD has the same name, so that dashboards keep
-//! working.
+//! Prometheus metrics. A metric that also exists in Argo CD has the same name, so that existing dashboards
+//! work.
 //!
 //! ```text
 //! Engine::all_events ──▶ OperationMetrics: waits, waves, phases ──┐
@@ -7,8 +7,8 @@
 //! Services, Engine, Middleware: current state ────────────────────┘
 //! ```
 //!
-//! Label values are application names and fixed words. Other values that users choose can't increase
-//! memory use.
+//! Label values are application names and fixed words, so no other user-defined values can increase memory
+//! use.
 
 mod appsets;
 mod clusters;
@@ -22,10 +22,10 @@ mod text_format;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tidegate_application::AppKey;
 use tidegate_executor::{Engine, EngineError, EventCursor};
 use tidegate_model::Timestamp;
-use tidegate_service::applications::store::AppKey;
-use tidegate_service::summaries::ApplicationSummary;
+use tidegate_state::summaries::ApplicationSummary;
 
 use self::operation_metrics::OperationMetrics;
 use self::sync_counts::SyncCounts;

@@ -90,7 +90,7 @@ impl Middleware {
                 let (by, pass) = self.authenticate(&request, now)?;
                 check_rate(self.total_limiter.count_request(SHARED_KEY, now))?;
                 if by.role < role {
-                    let message = format!("the role operator is required: {}", route.summary);
+                    let message = format!("the operator role is required: {}", route.summary);
                     return Err(self.forbidden_problem(message));
                 }
                 (by, pass)
@@ -137,7 +137,8 @@ impl Middleware {
         }
     }
 
-    /// Counts an unauthenticated request. The limit for these requests does not affect authenticated callers.
+    /// Counts an unauthenticated request. The limit for unauthenticated requests does not affect
+    /// authenticated callers.
     pub fn count_unauthenticated(&self, now: Instant) -> Result<(), Problem> {
         check_rate(self.unauthenticated_limiter.count_request(SHARED_KEY, now))
     }
@@ -177,7 +178,7 @@ impl Middleware {
     async fn read_body(&self, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
         let media = single_header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default().trim();
-        // Require the type even for an empty body. A foreign page in a browser cannot set it without a
+        // Require the type even for an empty body. A foreign page in a browser cannot set the type without a
         // preflight request.
         if !media.eq_ignore_ascii_case("application/json") {
             return Err(Problem::new(Code::NotJson, format!("unsupported Content-Type {media:?}")));
@@ -198,8 +199,8 @@ pub(crate) fn too_large_problem(limit: usize) -> Problem {
     Problem::new(Code::TooLarge, format!("the body is longer than {limit} bytes"))
 }
 
-/// Security headers for every response. They tell browsers that the response is private data and must not be
-/// cached.
+/// Security headers for every response. The headers tell browsers that the response is private data and must
+/// not be cached.
 const SECURITY_HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),

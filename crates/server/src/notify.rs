@@ -1,12 +1,12 @@
-//! Notifications about the start, end and missed deadlines of operations, posted to webhooks and chats.
+//! Notifications about operations that start, end or miss a deadline, posted to webhooks and chats.
 //!
 //! ```text
 //! Engine::all_events ──▶ should_notify ──▶ Notification ──▶ post_once until accepted
 //!                                                           └──▶ SubscriberProgress::write
 //! ```
 //!
-//! The progress is written to disk once a target has accepted a notification. Each notification is therefore
-//! sent at least once, even if the process crashes; recipients recognize duplicates by the ID. A target that
+//! The progress is written to disk once a target has accepted a notification. Therefore, each notification is
+//! sent at least once, even if the process crashes. Recipients recognize duplicates by the ID. A target that
 //! does not accept notifications does not delay other targets, because the operation log contains the missed
 //! events.
 
@@ -29,7 +29,7 @@ use crate::subscriber_progress::{SubscriberProgress, remove_other_progress};
 
 pub use self::targets::{Targets, TargetsError};
 
-/// Delay before a notification is sent again. It doubles after each attempt.
+/// Delay before a notification is sent again. The delay doubles after each attempt.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(300);
 /// Maximum number of events without a notification before the progress is written to disk.
@@ -42,7 +42,7 @@ pub struct Notifier {
 
 impl Notifier {
     /// Starts notifying all targets of events that they have not received yet. `folder` stores each target's
-    /// progress. A target without stored progress only receives new events. The progress of a removed target
+    /// progress. A target without stored progress receives only new events. The progress of a removed target
     /// is deleted, so a target that is added again does not receive earlier events.
     ///
     /// # Errors

@@ -10,8 +10,8 @@
 //!
 //! `settings` contains the provider and the roles, and `pending_logins` contains the logins in progress.
 //! `provider` sends requests, `id_token` validates the responses, and `identity` derives the user name. A
-//! successful sign-in opens the same kind of session as a token. The API does not accept a provider's
-//! credentials in any other way.
+//! successful sign-in opens the same kind of session as a token. There is no other way to access the API with
+//! a provider's credentials.
 
 mod id_token;
 mod identity;
@@ -80,7 +80,7 @@ pub(crate) struct CompletedLogin {
 }
 
 impl Oidc {
-    /// Reads the settings. `is_here` is true if the service only listens on this machine.
+    /// Reads the settings. `is_here` is true if the service listens only on this machine.
     pub fn load(path: &Path, is_here: bool, limits: &Limits) -> Result<Self, ServerError> {
         let settings = OidcSettings::read(path, is_here)?;
         let provider = Provider::new(&settings, limits)
@@ -140,8 +140,8 @@ impl Oidc {
         Ok(LoginRedirect { location, browser_secret: departure.browser_secret, is_secure })
     }
 
-    /// Returns the page's origin for a client that uses the given host name. Rejects an unknown host, because
-    /// it could belong to an attacker.
+    /// Returns the page's origin for a client that uses the given host name. Rejects an unknown host, which
+    /// could belong to an attacker.
     fn page_origin(&self, host: &str, is_tls: bool) -> Result<String, SignInError> {
         if let Some(url) = &self.settings.url {
             let (scheme, authority) = (url.scheme_str().unwrap_or("https"), url.authority());

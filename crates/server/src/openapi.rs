@@ -1,4 +1,4 @@
-//! OpenAPI 3.1 description of the API, generated from the route table.
+//! OpenAPI 3.1 description of the API. Generated from the route table.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::access::{Access, Role};
 use crate::problem::Problem;
 use crate::route::{ResponseContent, Route};
 
-/// Location of the named types' schemas in the description.
+/// Location of named schemas in the OpenAPI description.
 const SCHEMAS: &str = "/components/schemas";
 
 /// Returns the OpenAPI description of the given routes.
@@ -36,7 +36,7 @@ pub(crate) fn describe_routes(routes: &[Route]) -> Value {
             "title": "Tidegate",
             "version": env!("CARGO_PKG_VERSION"),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-            "description": "API of `tidegate serve`. Lists are paginated: pass `next` of a page as the parameter `page` of the following request. Errors are returned as a Problem.",
+            "description": "API of `tidegate serve`. Lists are paginated: to get the next page, pass the value of `next` in the `page` parameter. Errors are returned as a Problem.",
         },
         "paths": paths,
         "components": {
@@ -45,7 +45,7 @@ pub(crate) fn describe_routes(routes: &[Route]) -> Value {
                 "token": {"type": "http", "scheme": "bearer"},
                 "signature": {
                     "type": "apiKey", "in": "header", "name": "X-Tidegate-Signature",
-                    "description": "`sha256=` and the HMAC-SHA-256 of X-Tidegate-Timestamp, a dot and the body, joined in this order. Events of Git providers are verified with the signature or token of the provider.",
+                    "description": "`sha256=` and the HMAC-SHA-256 of X-Tidegate-Timestamp, a dot and the body, joined in this order. Events from Git providers are verified with the provider's signature or token.",
                 },
             },
         },
@@ -61,7 +61,8 @@ fn describe_route(
     let content = match route.content {
         ResponseContent::Json(shape) => json!({"application/json": {"schema": shape(answered)}}),
         ResponseContent::Text(media) => json!({media: {"schema": {"type": "string"}}}),
-        // The OpenAPI version that can describe individual events is too new for most tools.
+        // Only newer OpenAPI versions can describe individual events, and most tools don't support these
+        // versions.
         ResponseContent::Events(shape) => {
             json!({"text/event-stream": {"schema": {"type": "string"}, "x-event-data": shape(answered)}})
         }

@@ -19,11 +19,11 @@ use files::{INDEX, OTHERS, PageFile};
 use views::VIEWS;
 pub(crate) use views::is_view;
 
-/// Label under which the metrics count page files.
+/// Route label for page files in the metrics.
 const METRICS_LABEL: &str = "page";
 
 /// Content security policy that allows only the page's own scripts and styles, and requests to this service.
-/// Text can never become code, because scripts are not allowed to create markup from text.
+/// Text never becomes code, because the policy doesn't let scripts create markup from text.
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// Security headers for every page file.
@@ -59,7 +59,7 @@ pub(crate) fn is_navigation(request: &Request<Body>) -> bool {
     takes_pages && request.method() == Method::GET && !request.uri().path().starts_with("/api/")
 }
 
-/// Returns the page for an unknown address. The page itself tells the user that nothing was found.
+/// Returns the page for an unknown address. The page itself then shows that the address does not exist.
 pub(crate) fn not_found_page() -> Response<Body> {
     let mut answer = file_response(&INDEX, "", &HeaderMap::new());
     *answer.status_mut() = StatusCode::NOT_FOUND;

@@ -21,7 +21,7 @@ pub(crate) struct Page<T> {
     pub items: Vec<T>,
     /// Value of the `page` parameter for the next page; absent on the last page.
     pub next: Option<String>,
-    /// Total number of items on all pages at the time of the request.
+    /// Total number of items on all pages, at the time of the request.
     #[serde(rename = "total")]
     pub matching: u64,
 }

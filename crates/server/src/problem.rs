@@ -9,15 +9,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_executor::EngineError;
 use tidegate_oplog::LogError;
-use tidegate_service::error::{ErrorCategory, ServiceError};
+use tidegate_state::error::{ErrorCategory, ServiceError};
 
-/// Kind of a problem. The values are stable; programs may depend on them.
+/// Kind of a problem. The values are stable, so programs may depend on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Code {
-    /// The request has no valid token or session.
+    /// The request is malformed or contains invalid values.
     BadRequest,
-    /// The request has no token or session, or the token or session is not valid.
+    /// The request has no valid token or session.
     Unauthorized,
     /// The role does not permit the request.
     Forbidden,
@@ -82,9 +82,9 @@ impl Code {
             }
             Self::Forbidden => "use a token, or sign in as a user, with the required role",
             Self::NotFound => "check the name against the list; /openapi.json contains the paths",
-            Self::MethodNotAllowed => "use a method from the header Allow",
+            Self::MethodNotAllowed => "use a method from the Allow header",
             Self::TooSlow => "send the body without delay",
-            Self::Refused => "resolve the conflict, or wait until it has ended, then retry",
+            Self::Refused => "resolve the conflict, or wait until the conflict has ended, then retry",
             Self::Gone => "read the resource itself, which contains the data that is still stored",
             Self::TooLarge => "send a smaller request",
             Self::NotJson => "send JSON, with `Content-Type: application/json`",
@@ -96,7 +96,7 @@ impl Code {
     }
 }
 
-/// Error response of the API.
+/// Error response from the API.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
@@ -174,7 +174,7 @@ impl From<ServiceError> for Problem {
         };
         let problem = Self::new(code, error.to_string());
         match error {
-            // The caller's role is not the reason.
+            // The default advice would suggest another role, but the caller's role is not the reason.
             ServiceError::NotAllowed { .. } => Self { next: APPROVERS_ADVICE.to_owned(), ..problem },
             ServiceError::NotAnOperation { id, is_run: true, .. } => {
                 Self { next: format!("use /api/v1/runs/{id}"), ..problem }

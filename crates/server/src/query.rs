@@ -33,7 +33,7 @@ enum ValueType {
 #[derive(Debug)]
 pub(crate) struct QueryParser<Q> {
     fields: BTreeMap<String, ValueType>,
-    /// True if a third party builds the query and may therefore add parameters.
+    /// True if a third party builds the query and may add parameters.
     can_ignore_unknown: bool,
     marker: PhantomData<fn() -> Q>,
 }
@@ -90,7 +90,7 @@ impl<Q: JsonSchema + DeserializeOwned> QueryParser<Q> {
     }
 }
 
-/// Returns the schema of a value that is considered to be set.
+/// Returns the schema for a value that counts as set.
 fn present_schema() -> Value {
     json!({"not": {"enum": [null, []]}})
 }

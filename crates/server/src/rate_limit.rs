@@ -1,5 +1,5 @@
 //! Rate limits, implemented as token buckets. A bucket fills over time, and each request takes a token from
-//! it.
+//! its bucket.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -41,10 +41,10 @@ impl Bucket {
     }
 }
 
-/// Maximum number of buckets before full ones are removed. A full bucket is equivalent to a new one.
+/// Maximum number of buckets before full buckets are removed. A full bucket is equivalent to a new bucket.
 const BUCKETS_MAX: usize = 1024;
 
-/// Buckets by name: one for each token and each signed-in user.
+/// Buckets by name, one for each token and each signed-in user.
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     rate: Rate,
@@ -74,8 +74,7 @@ impl RateLimiter {
     }
 }
 
-/// Converts the result of counting a request. If the request exceeds the limit, returns a problem that
-/// contains the time to wait.
+/// Converts the result of [`RateLimiter::count_request`] to a problem that contains the time to wait.
 pub(crate) fn check_rate(counted: Result<(), Duration>) -> Result<(), Problem> {
     counted.map_err(|wait| Problem::new(Code::TooOften, "too many requests").with_retry_after(wait))
 }
@@ -92,7 +91,7 @@ mod tests {
             assert_eq!(gauge.count_request("ann", begin), Ok(()));
         }
         assert_eq!(gauge.count_request("ann", begin), Err(Duration::from_millis(500)));
-        assert_eq!(gauge.count_request("ben", begin), Ok(()), "others have their own");
+        assert_eq!(gauge.count_request("ben", begin), Ok(()), "each caller has a separate bucket");
         assert_eq!(gauge.count_request("ann", begin + Duration::from_millis(500)), Ok(()));
         assert!(gauge.count_request("ann", begin + Duration::from_millis(500)).is_err());
         // A pause fills the bucket, but not beyond its burst.

@@ -32,7 +32,7 @@ pub(crate) struct CheckedRequest {
     pub origin: RequestOrigin,
     /// `Last-Event-ID` header.
     pub last_event: Option<String>,
-    /// Sender of the body, if the body has a valid signature.
+    /// Sender of the body, if the sender was authenticated.
     pub sender: Option<Sender>,
 }
 
@@ -42,8 +42,8 @@ pub(crate) struct Call<Q = NoParameters, B = NoParameters> {
     pub query: Q,
     pub body: B,
     pub caller: Caller,
-    /// Authentication of the caller. Handlers of long-lived responses use it to check that the caller may
-    /// still receive the rest.
+    /// Authentication of the caller. Handlers of long-lived responses check regularly that the authentication
+    /// is still valid.
     pub auth: AuthContext,
     /// Origin of the request.
     pub origin: RequestOrigin,
@@ -76,7 +76,7 @@ pub(crate) enum ResponseContent {
     Json(SchemaFn),
     /// Text with this media type.
     Text(&'static str),
-    /// Server-sent events. Their data is JSON that matches this schema.
+    /// Server-sent events. The data of each event is JSON that matches this schema.
     Events(SchemaFn),
 }
 
@@ -236,7 +236,7 @@ where
     })
 }
 
-/// Creates a POST route whose handler builds the whole response.
+/// Creates a POST route whose handler builds the complete response.
 pub(crate) fn post_route_as<B, F, Fut>(
     ((path, id, summary), role): (RouteInfo, Role),
     (status, content): (StatusCode, ResponseContent),

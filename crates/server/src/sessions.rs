@@ -1,4 +1,4 @@
-//! Page sessions, which replace the token in a browser for a few hours.
+//! Page sessions, which browsers use instead of a token for a few hours.
 //!
 //! The browser stores a secret in a cookie that scripts cannot read. The server stores only the secret's
 //! digest and the principal: either a token, or a user who was authenticated by a provider. Revoking a token
@@ -15,12 +15,12 @@ use tokio::time::Instant;
 
 use crate::access::Person;
 
-/// Maximum lifetime of a session. It covers a working day.
+/// Maximum lifetime of a session, which covers a working day.
 pub(crate) const LIFETIME_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 /// Maximum idle time of a session. A view with an event stream keeps the session active.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Maximum number of sessions per token or user. Beyond this number, a new session replaces the least
-/// recently used one.
+/// recently used session.
 const SESSIONS_PER_PRINCIPAL_MAX: usize = 32;
 /// Maximum number of sessions of all tokens and users.
 const SESSIONS_MAX: usize = 1024;
@@ -190,7 +190,7 @@ mod tests {
     fn a_session_ends_by_age_idleness_or_sign_out() {
         let (sessions, begin) = (Arc::new(Sessions::default()), Instant::now());
         let (open, secret) = self::open_session(&sessions, TOKEN, begin);
-        assert_ne!(open.csrf(), secret, "who reads one does not have the other");
+        assert_ne!(open.csrf(), secret, "the CSRF token does not reveal the secret");
         assert!(!format!("{sessions:?}").contains(&secret) && !format!("{sessions:?}").contains(open.csrf()));
         for wrong in ["", "x", &secret[1..], &format!("{secret}x"), open.csrf(), &"x".repeat(1 << 20)] {
             assert!(sessions.get(wrong, begin).is_none(), "{wrong:.20}");
@@ -241,9 +241,9 @@ mod tests {
         assert_eq!(open.iter().filter(|is_open| **is_open).count(), SESSIONS_PER_PRINCIPAL_MAX);
         assert!(
             open.iter().rev().take(SESSIONS_PER_PRINCIPAL_MAX).all(|is_open| *is_open),
-            "the newest stay"
+            "the newest sessions stay open"
         );
-        assert!(other.is_active(now), "that of another token too");
+        assert!(other.is_active(now), "the session of another token stays open");
         for number in 0..2 * SESSIONS_MAX {
             let mut token = [3; 32];
             token[..8].copy_from_slice(&number.to_le_bytes());

@@ -13,7 +13,7 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Token file. Without a token file, callers on this machine have read access.
     pub tokens: Option<PathBuf>,
-    /// OpenID provider settings for signing in on the page. Without these settings, users can only sign in
+    /// OpenID provider settings for signing in on the page. Without these settings, users can sign in only
     /// with tokens.
     pub oidc: Option<PathBuf>,
     /// User who started the process. If there is no token file, the server generates a token for this user
@@ -59,7 +59,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns true if the server only listens on this machine.
+    /// Returns true if the server listens only on this machine.
     pub(crate) fn is_local_only(&self) -> bool {
         self.listen.ip().to_canonical().is_loopback()
     }

@@ -1,5 +1,5 @@
-//! Connections with a stall timeout. They are closed if the peer doesn't read for too long, or if it sends a
-//! request that the HTTP library would reject without giving a reason.
+//! Connections with a stall timeout. A connection is closed if the peer doesn't read for too long, or sends a
+//! request that the HTTP library would reject without a reason.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -73,7 +73,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for StallTimeout<S> {
             into.set_filled(before.saturating_add(visible));
             this.rejection = Some(rejection.into_response());
             if visible > 0 {
-                // The server responds to earlier requests before it responds to the rejected one.
+                // The server responds to earlier requests before it responds to the rejected request.
                 return Poll::Ready(Ok(()));
             }
         }

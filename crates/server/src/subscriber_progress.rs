@@ -15,8 +15,8 @@ pub(crate) struct SubscriberProgress {
 }
 
 impl SubscriberProgress {
-    /// Loads the progress. A new subscriber starts after all recorded events. The same applies if the file
-    /// cannot be read; in that case, a warning is logged.
+    /// Loads the progress. A new subscriber starts after all recorded events. If the file cannot be read,
+    /// logs a warning and treats the subscriber as new.
     pub async fn open(folder: &Path, name: &str, engine: &Engine) -> Result<Self, EngineError> {
         let recorded = engine.log_end().await?;
         let path = folder.join(format!("{name}.json"));
@@ -25,14 +25,13 @@ impl SubscriberProgress {
             Ok(seen) => EventCursor::retain_logged(seen, &recorded),
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
-                    tracing::warn!(target = name, %error, "failed to read the progress of a subscriber; it continues with new events");
+                    tracing::warn!(target = name, %error, "failed to read a subscriber's progress; the subscriber continues with new events");
                 }
                 recorded
             }
         };
         let progress = Self { path, cursor };
-        // Create the file, so that the subscriber is no longer considered new at the next start of the
-        // process.
+        // Create the file now. Otherwise, the subscriber would count as new again when the process restarts.
         progress.write().await;
         Ok(progress)
     }
@@ -50,7 +49,7 @@ impl SubscriberProgress {
         let (path, seen) = (self.path.clone(), self.cursor.clone());
         let written = tokio::task::spawn_blocking(move || write_file(&path, &seen)).await;
         if let Ok(Err(error)) = written {
-            tracing::warn!(%error, "failed to write the progress of a subscriber; events may be delivered again");
+            tracing::warn!(%error, "failed to write a subscriber's progress; events may be delivered again");
         }
     }
 }
@@ -66,7 +65,7 @@ pub(crate) fn remove_other_progress(folder: &Path, named: BTreeSet<&str>) {
             && !is_named
             && let Err(error) = fs::remove_file(&path)
         {
-            tracing::warn!(path = %path.display(), %error, "failed to remove the progress of a former subscriber");
+            tracing::warn!(path = %path.display(), %error, "failed to remove a former subscriber's progress");
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::error::ServerError;
 use crate::settings::TlsFiles;
 
-/// Minimum interval between checks of the files. A check takes place when a new connection is opened.
+/// Minimum interval between checks of the files. The files are checked when a connection is opened.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Permission bits that allow other users to write, or everyone to read.
 const OTHERS_WRITE: u32 = 0o022;
@@ -44,7 +44,7 @@ impl Tls {
         Ok(Self { files: files.clone(), loaded: Mutex::new(read) })
     }
 
-    /// Returns the configuration for a new connection. If the files can no longer be used, their previous
+    /// Returns the configuration for a new connection. If the files have become unusable, their previous
     /// content remains in effect.
     pub fn config(&self, now: Instant) -> Arc<ServerConfig> {
         let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,11 +53,11 @@ impl Tls {
             let from = file_versions(&self.files);
             if from != read.versions {
                 match self::load_config(&self.files) {
-                    // While both files are being replaced, one may be newer than the other. The next check
-                    // reads both files again.
+                    // While both files are being replaced, one file may be newer than the other. The next
+                    // check reads both files again.
                     Ok(config) => (read.config, read.versions) = (config, from),
                     Err(error) => {
-                        tracing::warn!(%error, "failed to reload the certificate; the previous one remains in use")
+                        tracing::warn!(%error, "failed to reload the certificate; the previous certificate remains in use")
                     }
                 }
             }

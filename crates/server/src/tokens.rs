@@ -36,7 +36,7 @@ const RESERVED_NAMES: [&str; 3] =
     [approval::OTHERS_APPROVER, "automated", rollout_operation::ROLLOUT_REQUESTER];
 /// Maximum size of the file in bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// Minimum interval between checks of the file. It is checked while requests arrive or responses are in
+/// Minimum interval between checks of the file. The file is checked while requests arrive or responses are in
 /// progress.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Permission bits that allow other users to write, or everyone to read.
@@ -88,7 +88,8 @@ impl Tokens {
         Ok(Self { path: Some(path.to_owned()), loaded: Mutex::new(read) })
     }
 
-    /// Creates the only token. It belongs to the user who started this process and has the operator role.
+    /// Creates a set with a single token, which has the operator role and is for the user who started this
+    /// process.
     pub fn for_owner(name: &str, token: &str) -> Self {
         let caller = Caller { name: name.to_owned(), role: Role::Operator };
         let known = TokenEntry { caller, digest: Sha256::digest(token.as_bytes()).into() };
@@ -101,8 +102,7 @@ impl Tokens {
         Self { path: None, loaded: Mutex::new(read) }
     }
 
-    /// Returns the caller who owns the token, and a context with which to check later that the token is still
-    /// valid.
+    /// Returns the caller who owns the token, and a context that can check later if the token is still valid.
     pub fn authenticate(self: &Arc<Self>, token: &str, now: Instant) -> Option<(Caller, AuthContext)> {
         if token.len() > TOKEN_MAX {
             return None;
@@ -114,7 +114,7 @@ impl Tokens {
 
     /// Returns the caller who owns the token with the given digest.
     pub fn find_caller(&self, digest: &[u8; 32], now: Instant) -> Option<Caller> {
-        // Compare all tokens, even after a match, so that the timing reveals nothing.
+        // Compare all tokens, even after a match, so that timing reveals nothing about the tokens.
         let mut found = None;
         for known in self.current(now).iter() {
             if is_same_digest(&known.digest, digest) {
@@ -125,7 +125,7 @@ impl Tokens {
     }
 
     /// Returns the tokens in the file. If the file cannot be read, the previous tokens remain valid. If the
-    /// file was deleted, they become invalid.
+    /// file was deleted, all tokens become invalid.
     fn current(&self, now: Instant) -> Arc<[TokenEntry]> {
         let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(path) = &self.path else { return Arc::clone(&read.tokens) };
@@ -184,12 +184,12 @@ impl AuthContext {
         Self { token: None, session: Some(session) }
     }
 
-    /// Returns the session, if the caller is using one.
+    /// Returns the session, if the caller is using a session.
     pub fn session(&self) -> Option<&OpenSession> {
         self.session.as_ref()
     }
 
-    /// Returns the digest of the token, if the caller is using one.
+    /// Returns the digest of the token, if the caller is using a token.
     pub fn digest(&self) -> Option<[u8; 32]> {
         self.token.as_ref().map(|(_, digest)| *digest)
     }
@@ -235,7 +235,7 @@ fn read_tokens(path: &Path) -> Result<(Vec<TokenEntry>, FileVersion), ServerErro
     Ok((known, file_version(&found)))
 }
 
-/// Returns the tokens. Also returns true if at least one of them is in plain text.
+/// Returns the tokens. Also returns true if at least one token is in plain text.
 fn parse(path: &Path, text: &str) -> Result<(Vec<TokenEntry>, bool), ServerError> {
     let mut known: Vec<TokenEntry> = Vec::new();
     let mut is_clear = false;
@@ -257,7 +257,7 @@ fn parse(path: &Path, text: &str) -> Result<(Vec<TokenEntry>, bool), ServerError
             return Err(wrong("invalid or too long name: use letters, digits and -_.@"));
         }
         if RESERVED_NAMES.contains(&name) {
-            return Err(wrong("reserved name: records and lists of approvers use it"));
+            return Err(wrong("reserved name: records and lists of approvers use this name"));
         }
         let digest = match token.split_once(':') {
             Some(("sha256", hex)) => {
@@ -367,13 +367,16 @@ mod tests {
         let mut now = Instant::now();
         let (_, pass) = tokens.authenticate(TOKEN, now).unwrap();
         fs::write(&path, format!("ben read-only {TOKEN}-too\n")).unwrap();
-        assert!(tokens.authenticate(TOKEN, now).is_some() && pass.is_valid(now), "not looked at every time");
+        assert!(
+            tokens.authenticate(TOKEN, now).is_some() && pass.is_valid(now),
+            "the file is not read on every request"
+        );
         now += CHECK_INTERVAL;
         assert!(
             tokens.authenticate(TOKEN, now).is_none()
                 && tokens.authenticate(&format!("{TOKEN}-too"), now).is_some()
         );
-        assert!(!pass.is_valid(now), "nor for an open event stream");
+        assert!(!pass.is_valid(now), "open event streams end as well");
         // A file that cannot be parsed neither revokes nor adds tokens.
         fs::write(&path, "ann boss\n").unwrap();
         now += CHECK_INTERVAL;

@@ -1,13 +1,14 @@
-//! Traces. Each finished operation is sent to a collector as a tree of spans, using OTLP over HTTP.
+//! Trace exporter, which sends each finished operation to a collector as a tree of spans, using OTLP over
+//! HTTP.
 //!
 //! ```text
 //! Engine::all_events ──▶ finished? ──▶ its log ──▶ build_spans ──▶ CollectorClient::deliver
 //!                                                                  └──▶ SubscriberProgress
 //! ```
 //!
-//! Spans are derived from the log of a finished operation, so its trace is complete even if the process
-//! crashed in the meantime. They are sent at least once, always with the same IDs. Spans that a collector has
-//! not accepted exist only in the log, so a failing collector neither uses up memory nor delays operations.
+//! Spans are derived from a finished operation's log, so the trace is complete even if the process crashed in
+//! the meantime. Spans are sent at least once, always with the same IDs. Spans that a collector has not
+//! accepted exist only in the log, so a failing collector neither uses up memory nor delays operations.
 
 mod collector;
 mod collector_client;
@@ -20,9 +21,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
+use tidegate_application::AppKey;
 use tidegate_executor::{Engine, EngineError, Event, EventKind};
 use tidegate_service::applications::ApplicationService;
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::queries::Queries;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -36,10 +37,11 @@ pub use self::collector::{Collector, CollectorError};
 const PROGRESS_NAME: &str = "collector";
 /// Maximum number of spans in one request.
 const SPANS_MAX: usize = 512;
-/// Maximum number of operations to send together, and maximum time that an operation waits for others.
+/// Maximum number of operations to send together, and maximum time that an operation waits for other
+/// operations.
 const BATCH_MAX: usize = 64;
 const BATCH_DELAY_MAX: Duration = Duration::from_secs(1);
-/// Maximum number of events that don't produce a trace before the progress is written to disk.
+/// Maximum number of events without a trace before the progress is written to disk.
 const SKIPPED_EVENTS_MAX: u32 = 1024;
 
 /// Running trace exporter. Dropping this value stops it.
@@ -75,7 +77,7 @@ impl TraceExporter {
         let progress = SubscriberProgress::open(folder, PROGRESS_NAME, engine).await?;
         let (engine, applications) = (engine.clone(), queries.wait_for_applications());
         let sending = tokio::spawn(async move {
-            // The spans contain each operation's project. The projects are not available until the
+            // The spans contain each operation's project, and projects are not available before the
             // applications are managed.
             if let Some(service) = applications.await {
                 let client = CollectorClient::new(collector);

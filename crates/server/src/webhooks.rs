@@ -1,5 +1,5 @@
-//! Webhooks that Git servers call for pushes and pull requests. This module authenticates events and passes
-//! them on as pushes and changes.
+//! Webhooks that Git servers call for pushes and pull requests. This module authenticates events and converts
+//! them to pushes and changes.
 //!
 //! ```text
 //! head ─ identify_sender ──▶ body ─ verify_body ──▶ parse_event ──▶ deliver_event ──▶
@@ -81,8 +81,8 @@ pub(crate) struct Sender {
 }
 
 impl Webhooks {
-    /// Opens the webhook secrets in a file or folder. They are read again for each event, so that they can be
-    /// rotated.
+    /// Opens the webhook secrets in a file or folder. The secrets are read again for each event, so that they
+    /// can be rotated.
     pub fn open(secrets: Option<&Path>, limits: &Limits) -> Result<Self, ServerError> {
         if let Some(path) = secrets {
             // Report errors in the secrets at startup.

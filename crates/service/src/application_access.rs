@@ -3,21 +3,22 @@
 
 mod stored_appsets;
 
+use tidegate_application::AppKey;
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_model::{Cascade, Plan, Warning};
+use tidegate_state::error::ServiceError;
+use tidegate_state::notices::Notices;
+use tidegate_state::state_dir::StateDir;
+use tidegate_state::summaries::{PlanSummary, SyncWindowSummary};
+use tidegate_stores::applications::read_applications;
 
-use crate::applications::store::{AppKey, read_applications};
 use crate::appsets::{AppSetDeletionPreview, AppSetExplanation};
 use crate::control::client::{self, RequestOutcome};
 use crate::control::protocol::{Reply, Request};
 use crate::documents::deletion::DeletionPlan;
-use crate::error::ServiceError;
-use crate::notices::Notices;
 use crate::operation_access::{check_reply, unexpected_reply_error};
-use crate::state_dir::StateDir;
-use crate::summaries::{PlanSummary, SyncWindowSummary};
 
 pub use stored_appsets::{explain_or_stored_appset, list_or_stored_appsets};
 
@@ -84,14 +85,14 @@ pub async fn query_running(
     }
 }
 
-/// Gets the changes that syncing an Application would make from the running process. `revisions` contains one
-/// revision per source. If it is empty, the Application's own revisions are used.
+/// Asks the running process for the changes that syncing an Application would make. `revisions` contains one
+/// revision per source. If `revisions` is empty, the Application's own revisions are used.
 pub async fn diff_application(
     state_dir: &StateDir,
     name: String,
     mut revisions: Vec<String>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
-    // Earlier versions of Tidegate support only a single revision.
+    // Earlier versions of Tidegate only read `revision`, so a single revision is sent there.
     let revision = if revisions.len() == 1 { revisions.pop() } else { None };
     request_differences(state_dir, &Request::DiffApplication { name, revision, revisions }).await
 }
@@ -170,8 +171,8 @@ pub async fn list_managed(
     query_running(state_dir, name).await?.ok_or_else(|| no_process_error(state_dir))
 }
 
-/// Returns Applications like [`list_managed`]. If no process is running, shows a notice and returns their
-/// last stored state.
+/// Returns Applications like [`list_managed`]. If no process is running or the process doesn't respond, shows
+/// a notice and returns the last stored state.
 pub async fn list_or_stored(
     state_dir: &StateDir,
     notices: &dyn Notices,

@@ -7,7 +7,7 @@
 //!          (`push_refresh`)  (`watches`)             engine, clusters, store, `ApplicationCache`
 //! ```
 //!
-//! An idle actor only keeps its resource in memory. The crate `application` makes the decisions. State that
+//! An idle actor keeps only its resource in memory. The `application` crate makes the decisions. State that
 //! must survive a crash is persisted before the actor acts: an operation's ID is in the store before the
 //! engine receives the operation, so the operation starts only once even if the process crashes.
 
@@ -53,7 +53,6 @@ pub(crate) mod testing;
 mod watches;
 
 pub mod listing;
-pub mod store;
 pub mod sync_request;
 
 pub(crate) use application_cache::Deployments;
@@ -68,7 +67,6 @@ pub use manifests::SourceSettings;
 pub(crate) use messages::{ChildOperation, SupervisorMessage};
 pub(crate) use operation_history::is_operation_known;
 pub(crate) use projects::MissingProject;
-pub use projects::ProjectSet;
 pub(crate) use rendering::have_same_manifests;
 pub use repositories::RepositoryFiles;
 pub(crate) use shared_state::SharedState;

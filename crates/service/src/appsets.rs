@@ -1,5 +1,5 @@
-//! Controller for ApplicationSets: creates, updates and deletes Applications as generated, syncs them step by
-//! step, and deletes them in order.
+//! Controller for ApplicationSets. It creates, updates and deletes the generated Applications, syncs them
+//! step by step, and deletes them in order.
 //!
 //! ```text
 //! AppSetStore ──▶ AppSetSupervisor ──links, restarts──▶ ApplicationSetActor, one per ApplicationSet
@@ -9,8 +9,8 @@
 //!                        `rollout_effects`, `teardown_effects` ──▶ actors of the Applications
 //! ```
 //!
-//! The crate `applicationset` makes the decisions. A machine records long-running work before doing it.
-//! Everything else is safe to repeat.
+//! The `applicationset` crate makes the decisions. Machines perform long-running work and record each part
+//! before starting it. All other work is safe to repeat.
 
 mod actions;
 mod actor;
@@ -34,16 +34,17 @@ mod supervisor;
 mod teardown_effects;
 mod writes;
 
-pub mod store;
-
 use std::sync::Arc;
 
 use ractor::{Actor, ActorRef};
+use tidegate_application::AppKey;
 use tidegate_applicationset::status::{ConditionReason, ReconcileFailure};
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_executor::EngineError;
 use tidegate_lifecycle::rollout::Options as Cases;
 use tidegate_model::argo::ApplicationSet;
+use tidegate_state::error::ServiceError;
+use tidegate_stores::appsets::AppSetStore;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -51,18 +52,15 @@ use tokio::task::JoinSet;
 use self::appset_cache::AppSetCache;
 use self::messages::AppSetSupervisorMessage;
 use self::shared::AppSetShared;
-use self::store::AppSetStore;
 use self::supervisor::AppSetSupervisor;
 use crate::applications::ApplicationService;
-use crate::applications::store::AppKey;
-use crate::error::ServiceError;
 
 pub use actions::{AppSetAction, AppSetDeletionPreview, AppSetExplanation, HeldDeletions, RequestedRetry};
 pub use appset_cache::{AppSetMetrics, AppSetSearchResult};
 pub use reconcile::to_appset_output;
 pub use redact::redact_appset;
 pub use rollout_preview::RolloutPreview;
-pub use service::AppSetService;
+pub use service::{AppSetService, summarize_application};
 pub use summary::{AppSetSummary, RolloutSummary};
 pub use tidegate_applicationset::sync_policy::AppSetRuleOptions as PolicyOptions;
 
@@ -71,7 +69,7 @@ pub use tidegate_applicationset::sync_policy::AppSetRuleOptions as PolicyOptions
 pub struct AppSetOptions {
     /// Changes to Applications that are permitted, and intervals between passes.
     pub policy: AppSetRuleOptions,
-    /// Defaults for special cases that an ApplicationSet doesn't configure.
+    /// Defaults for rollout options that an ApplicationSet doesn't configure.
     pub cases: Cases,
     /// True if Git file patterns follow the new globbing rules.
     pub new_globbing: bool,
@@ -111,7 +109,7 @@ impl AppSetController {
             generator_options,
             cache: AppSetCache::default(),
         });
-        // Subscribe before the first pass.
+        // Subscribe before the first pass, so that no change is missed.
         let mut changes = shared.applications.application_cache.subscribe();
         let mut told = shared.applications.push_events.subscribe();
         let mut clusters = shared.applications.destinations.subscribe();
@@ -142,7 +140,8 @@ impl AppSetController {
             loop {
                 match told.recv().await {
                     Ok(told) => drop(to.send_message(AppSetSupervisorMessage::WebhookEvent(told))),
-                    // Nothing is lost, because the Applications are regularly generated again.
+                    // A missed webhook event only causes a delay, because the Applications are regularly
+                    // generated again.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return,
                 }
@@ -165,8 +164,8 @@ impl AppSetController {
         self.service.clone()
     }
 
-    /// Stops all actors. No actor is writing anymore when this function returns. Running machines are resumed
-    /// at the next start.
+    /// Stops all actors. When this function returns, all writes have ended. Running machines are resumed at
+    /// the next start.
     pub async fn stop(self) {
         let _ = self.supervisor.stop_and_wait(None, None).await;
     }
@@ -177,7 +176,11 @@ fn cache_key(set: &ApplicationSet) -> AppKey {
     AppKey { namespace: set.metadata.namespace_or_default().to_owned(), name: set.metadata.name.clone() }
 }
 
-/// Creates a failure that is caused by a write.
+/// Creates a reconcile failure for a failed write.
 fn write_failure(reason: ConditionReason, message: &str) -> ReconcileFailure {
     ReconcileFailure { reason, message: message.to_owned() }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
+mod unchanged_tests;

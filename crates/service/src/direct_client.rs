@@ -1,9 +1,9 @@
-//! Access to a cluster's Applications without contacting a service. Reads and writes the resources only
-//! through the Kubernetes API. The service that manages the Applications reacts to the changes.
+//! Access to a cluster's Applications without contacting a service. The client reads and writes resources
+//! only through the Kubernetes API, and the service that manages the Applications reacts to the changes.
 //!
-//! Every write and every deletion is bound to the version that was read. After a conflict, it is derived
-//! again from the current version. A requested operation is replaced only after its service has accepted it,
-//! because an accepted operation isn't lost when it is replaced.
+//! Every write and every deletion is bound to the version that was read. After a conflict, the client derives
+//! the change again from the current version. A requested operation is replaced only after a service has
+//! accepted it, because replacing an unaccepted operation would lose it.
 
 mod lookup;
 mod requests;
@@ -17,13 +17,13 @@ use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Scope};
 use tidegate_model::argo::API_VERSION;
 use tidegate_model::{Destination, Object};
 
-use crate::applications::store::AppKey;
-use crate::applications::store::kubernetes::resource_client::{ResourceClient, managed_kind};
-use crate::applications::store::kubernetes::{ApplicationKind, ManagedScope};
-use crate::clusters::{self, Connection, SelectedCluster};
-use crate::error::ServiceError;
-use crate::notices::Notices;
-use crate::user::user_name;
+use tidegate_application::AppKey;
+use tidegate_state::clusters::{self, Connection, SelectedCluster};
+use tidegate_state::error::ServiceError;
+use tidegate_state::notices::Notices;
+use tidegate_state::user::user_name;
+use tidegate_stores::applications::kubernetes::resource_client::{ResourceClient, managed_kind};
+use tidegate_stores::applications::kubernetes::{ApplicationKind, ManagedScope};
 
 pub use requests::is_operation_accepted;
 pub use resource::Resource;
@@ -37,7 +37,7 @@ pub struct DirectClient {
 }
 
 impl DirectClient {
-    /// Opens the Applications in the given namespaces, or in all namespaces if the list is empty.
+    /// Opens the Applications in the given namespaces, or in all namespaces if `namespaces` is empty.
     /// `connection` determines the cluster. The requester is the user who runs this process.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl DirectClient {
         match clusters::select_cluster(Some(connection), notices).await? {
             SelectedCluster::Real(connected) => {
                 let cluster = Arc::new(connected.cluster.for_command());
-                // The user name may come from the cluster.
+                // Read the user name only now, because it may come from the cluster.
                 Ok(Self::new(cluster, connected.destination, namespaces, user_name()))
             }
             SelectedCluster::Simulated => {
@@ -60,7 +60,7 @@ impl DirectClient {
         }
     }
 
-    /// Opens the Applications in a cluster to which a connection exists.
+    /// Opens the Applications in an already connected cluster.
     pub fn new(
         cluster: Arc<dyn Cluster>,
         destination: Destination,

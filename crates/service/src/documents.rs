@@ -17,7 +17,7 @@ use tidegate_lifecycle::NextAction;
 use tidegate_lifecycle::operation::{AwaitedItem, Explanation, OperationView, RETRYING, resume_action};
 use tidegate_model::{OperationId, OperationOutcome, OperationPhase, Requester, Timestamp};
 
-use crate::operations::{self, OperationEntry};
+use tidegate_state::operations::{self, OperationEntry};
 
 /// Explanation of an operation's status.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +29,7 @@ pub struct ExplanationDocument {
     pub app: String,
     /// `Running`, or the outcome.
     pub phase: OperationPhase,
-    /// True for a dry run; otherwise absent, as in the operation.
+    /// True for a dry run; absent otherwise, as in the operation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
     /// Complete explanation in one sentence.
@@ -38,35 +38,35 @@ pub struct ExplanationDocument {
     pub position: String,
     /// Progress within the stage, such as `3 of 14 healthy`. May be empty.
     pub progress: String,
-    /// Conditions that the operation is waiting for, starting with the longest wait.
+    /// Conditions that the operation is waiting for, longest wait first.
     pub awaited: Vec<AwaitedItem>,
     /// Number of seconds until the next deadline. `None` if there is no deadline.
     pub seconds_until_deadline: Option<u64>,
-    /// Number of seconds since that deadline has passed. `None` if it hasn't passed.
+    /// Number of seconds since the deadline passed. `None` if no deadline has passed.
     pub seconds_since_deadline: Option<u64>,
     /// Duration and cause of a cluster outage, if there is one.
     pub outage: Option<String>,
-    /// Person who paused the operation, with the time and the reason.
+    /// User who paused the operation, with the time and the reason.
     pub paused_by: Option<String>,
     /// Health rules that the operation uses, identified by the first digits of their digest. `None` until the
     /// operation has been planned.
     #[serde(default)]
     pub health_rules: Option<String>,
-    /// When the health rules changed, and where the new rules came from. `None` if the rules did not change
-    /// during the operation.
+    /// Time of the last change of the health rules, and the origin of the new rules. `None` if the rules did
+    /// not change during the operation.
     #[serde(default)]
     pub health_rules_change: Option<String>,
     /// Stored plan that the operation executes, identified by the first digits of its hash, and its
     /// approvals. `None` if the operation created its own plan.
     #[serde(default)]
     pub plan: Option<String>,
-    /// Decisions about individual tasks during the operation, including who made each one and why.
+    /// Decisions about individual tasks during the operation, each with the user and the reason.
     #[serde(default)]
     pub overrides: Vec<String>,
     /// The next wave or attempt.
     pub next_position: Option<String>,
-    /// Successor or replacement that is pending, such as a newer revision, and what blocks it. `None` if
-    /// there is none.
+    /// Pending successor or replacement, such as a newer revision, and the obstacle to it. `None` if there is
+    /// none.
     #[serde(default)]
     pub successor: Option<String>,
     /// Next action for the user: a command to run, a change to make, or an event to wait for.
@@ -78,11 +78,11 @@ pub struct ExplanationDocument {
     pub is_running: Option<bool>,
 }
 
-/// An operation and whether a process is running it.
+/// An operation, and whether a process is running it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationDocument<'a> {
-    /// Fields of the operation, which are included directly in the document.
+    /// The operation. Its fields are included directly in the document.
     #[serde(flatten)]
     pub operation: &'a OperationView,
     /// Last output of failed hooks' containers in each attempt. `None` if there was only one attempt or if
@@ -99,24 +99,24 @@ pub struct OperationDocument<'a> {
 pub struct SummaryDocument {
     /// The operation.
     pub id: OperationId,
-    /// The operation's application. Like all optional fields here, this is `None` if the summary was lost.
+    /// The operation's application. As with all optional fields of this type, `None` if the summary was lost.
     pub app: Option<String>,
     /// Description of the operation's cluster.
     pub destination: Option<String>,
     /// Last recorded phase.
     pub phase: Option<OperationPhase>,
-    /// The phase, or `Superseded` if another operation replaced this one. In that case, the phase is
-    /// `Failed`.
+    /// The phase, or `Superseded` if another operation replaced this one. A superseded operation has the
+    /// phase `Failed`.
     #[serde(default)]
     pub outcome: Option<OperationOutcome>,
     /// True for a dry run.
     #[serde(default)]
     pub dry_run: bool,
-    /// True if a person has paused the operation.
+    /// True if a user has paused the operation.
     pub paused: bool,
     /// Reason for the outcome, once the operation has finished.
     pub message: Option<String>,
-    /// Start time. If the summary was lost, this is the time in the ID.
+    /// Start time. If the summary was lost, the time comes from the ID.
     pub started_at: Timestamp,
     /// End time. `None` if the operation hasn't finished.
     pub finished_at: Option<Timestamp>,
@@ -126,7 +126,7 @@ pub struct SummaryDocument {
     /// Requester. `None` if it isn't known.
     #[serde(default)]
     pub initiated_by: Option<String>,
-    /// Reason for the request. `None` if there is no reason. For a deletion, the requester also contains the
+    /// Reason for the request. `None` if no reason was given. For a deletion, the requester also contains the
     /// reason.
     #[serde(default)]
     pub reason: Option<String>,
@@ -136,7 +136,7 @@ pub struct SummaryDocument {
     pub waves: u32,
     /// Description of the damage to the log, if any.
     pub damage: Option<String>,
-    /// Kind of log entry, if a newer version of Tidegate wrote the entry and it isn't an operation.
+    /// Kind of log entry, if the entry isn't an operation and was written by a newer version of Tidegate.
     pub unknown_kind: Option<String>,
     /// True if a process is running the operation. `None` if this can't be determined.
     pub is_running: Option<bool>,
@@ -185,7 +185,7 @@ impl ExplanationDocument {
         }
     }
 
-    /// Adds a description of what is waiting for this operation to finish.
+    /// Adds a description of the successor that is waiting for this operation to finish.
     #[must_use]
     pub fn with_waiting(mut self, waiting: Option<String>) -> Self {
         if let Some(text) = &waiting {
@@ -203,7 +203,7 @@ impl ExplanationDocument {
 }
 
 impl SummaryDocument {
-    /// Returns the message to show to people.
+    /// Returns the message to show to users.
     pub fn message(&self) -> String {
         match &self.unknown_kind {
             Some(kind) => format!("unknown record kind {kind}; the record is left unchanged"),

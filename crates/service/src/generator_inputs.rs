@@ -1,6 +1,7 @@
 //! Inputs for ApplicationSet generators from repositories, files and HTTP servers.
 //!
-//! Calls block, so that `generate` only needs to run once. Callers must not use async threads for them.
+//! Calls block until the input is available, so a single run of `generate` is sufficient. Callers must not
+//! make them on async threads.
 
 mod http;
 mod objects;
@@ -24,13 +25,12 @@ use tidegate_scm::Web;
 use tidegate_source::{Address, AddressContext, Limits, Repositories, Repository, SourceError};
 
 use crate::applications::RepositoryFiles;
-use crate::error::ServiceError;
 pub use http::Providers;
 pub(crate) use http::{HttpResponses, RequestInputs};
 pub(crate) use objects::ObjectSources;
+use tidegate_state::error::ServiceError;
 
-/// Maximum size in bytes of a file from which parameters are read, ten times as large as any handwritten
-/// file.
+/// Maximum size in bytes of a file that contains parameters, ten times as large as any handwritten file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Inputs from repositories, and from clusters declared in files.
@@ -47,7 +47,7 @@ pub struct RepositoryInputs {
     /// Files, by repository, commit and path. They are cached because a matrix generator repeats its
     /// requests.
     files: BTreeMap<(String, String, String), Arc<str>>,
-    /// Repositories whose refs were observed during this run. `None` if earlier observations may be used.
+    /// Repositories whose refs were observed during this run. `None` if the run may use earlier observations.
     refreshed: Option<BTreeSet<Address>>,
     /// Repositories whose refs have changed since the last observation.
     changed_repositories: BTreeSet<Address>,
@@ -82,38 +82,40 @@ impl RepositoryInputs {
         }
     }
 
-    /// Enables requests to SCM providers and plugins. The Secrets and ConfigMaps for them come from files.
+    /// Enables requests to SCM providers and plugins. The Secrets and ConfigMaps for these requests come from
+    /// files.
     #[must_use]
     pub fn with_http(self, secrets: Option<RepositoryFiles>) -> Self {
         let (web, appset, responses) = Default::default();
         Self { http: Some(Box::new(HttpInputs { web, secrets, appset, responses })), ..self }
     }
 
-    /// Sets the project of the generated Applications, or an empty string if it can't be determined.
+    /// Sets the project of the generated Applications. An empty string means that the project can't be
+    /// determined.
     #[must_use]
     pub fn for_project(self, project: &str) -> Self {
         Self { project: project.to_owned(), ..self }
     }
 
-    /// Observes each repository's refs once instead of using earlier observations.
+    /// Observes each repository's refs once during the run instead of using earlier observations.
     #[must_use]
     pub fn with_fresh_refs(self) -> Self {
         Self { refreshed: Some(BTreeSet::new()), ..self }
     }
 
-    /// Returns the repositories that were used.
+    /// Returns the repositories that the run has used.
     pub(crate) fn used_repositories(&self) -> &BTreeSet<Address> {
         &self.used_repositories
     }
 
-    /// Returns the repositories whose refs have changed, according to this run. Later observations won't
-    /// detect the same change again.
+    /// Returns the repositories whose refs have changed, as observed during this run. Later observations
+    /// won't report the same changes again.
     pub(crate) fn changed_repositories(&self) -> &BTreeSet<Address> {
         &self.changed_repositories
     }
 
-    /// Prepares the inputs for an ApplicationSet. Relative repository addresses are relative to `base`.
-    /// Repositories and clusters are kept.
+    /// Prepares the inputs for another ApplicationSet. Keeps the repositories and clusters. Relative
+    /// repository addresses are relative to `base`.
     pub fn set_appset(&mut self, set: &ApplicationSet, base: PathBuf) {
         self.base = base;
         project_of(set).unwrap_or_default().clone_into(&mut self.project);
@@ -154,8 +156,8 @@ impl RepositoryInputs {
 }
 
 impl HttpInputs {
-    /// Returns what is needed for HTTP requests. All servers are permitted, because the user is running the
-    /// command.
+    /// Returns the response cache and the context for HTTP requests. All servers are permitted, because the
+    /// user is running the command.
     fn request_parts(&mut self) -> (&mut HttpResponses, RequestInputs<'_>) {
         static ANY_SERVER: Providers =
             Providers { policy: Policy { is_disabled: false, allowed: Vec::new() }, requires_label: false };
@@ -179,7 +181,7 @@ fn source_error(error: &SourceError) -> QueryError {
     QueryError::new(error.to_string())
 }
 
-/// Returns the cluster that a Secret declares in the format that generators need, without its connection.
+/// Returns the cluster that a Secret declares, in the format that generators need and without its connection.
 fn parse_cluster_secret(object: &Object) -> Result<Option<Cluster>, String> {
     let Some(declaration) = ClusterSecret::from_object(object) else { return Ok(None) };
     match declaration.problem {

@@ -3,21 +3,21 @@
 use tidegate_executor::Summary;
 use tidegate_model::OperationId;
 use tidegate_oplog::{Log, LogError, is_held};
+use tidegate_state::error::ServiceError;
+use tidegate_state::log;
+use tidegate_state::notices::Notices;
+use tidegate_state::operations::{self, OperationEntry};
+use tidegate_state::state_dir::StateDir;
 
 use crate::control::client::{self, RequestOutcome};
 use crate::control::protocol::{Reply, Request};
 use crate::documents::runs::{RunSummary, RunWithEvents};
-use crate::error::ServiceError;
-use crate::log;
-use crate::notices::Notices;
-use crate::operations::{self, OperationEntry};
 use crate::queries::Queries;
 use crate::runs;
-use crate::state_dir::StateDir;
 
 pub use crate::control::client::{check_reply, unexpected_reply_error};
 
-/// Origin of the response to a request for a state directory.
+/// Responder to a request for a state directory.
 pub enum Responder {
     /// Another process, which has sent this reply.
     Process(Reply),
@@ -43,7 +43,7 @@ pub async fn send_request(
     }
     match log::open_locked(state_dir, notices, client::is_process_running).await {
         Ok(log) => Ok(Responder::Log(log)),
-        // A process has started listening in the meantime.
+        // A process may have started listening in the meantime.
         Err(ServiceError::Log(locked @ LogError::Locked { .. })) if !is_silent => {
             match client::send_request(&state_dir.socket(), request).await? {
                 RequestOutcome::Reply(reply) => Ok(Responder::Process(reply)),
@@ -54,7 +54,7 @@ pub async fn send_request(
     }
 }
 
-/// Origin of the response to a query.
+/// Responder to a query.
 enum QueryResponder {
     /// Another process, which has sent this reply.
     Process(Reply),
@@ -64,8 +64,8 @@ enum QueryResponder {
     Unused,
 }
 
-/// Sends a query like [`send_request`]. A query can be answered without write permission, and even if a
-/// running process doesn't respond.
+/// Sends a query like [`send_request`], but requires no write permission and also works if a running process
+/// doesn't respond.
 async fn send_query(
     state_dir: &StateDir,
     notices: &dyn Notices,
@@ -83,7 +83,7 @@ async fn send_query(
         Err(ServiceError::Log(reason)) if prevents_writing(&reason) => reason,
         result => return result.map(|log| QueryResponder::Queries(Queries::without_engine(log))),
     };
-    // A process has started listening in the meantime.
+    // A process may have started listening in the meantime.
     if !is_silent
         && matches!(reason, LogError::Locked { .. })
         && let RequestOutcome::Reply(reply) = client::send_request(&state_dir.socket(), request).await?
@@ -95,8 +95,8 @@ async fn send_query(
     }
     tracing::info!(%reason, "reading a copy of the log");
     let log = tokio::task::block_in_place(|| log::open_read_only(state_dir, notices))?;
-    // The process that holds the lock may be running this operation or another one, or it may only be
-    // reading.
+    // If a process holds the lock, that process may be running this operation or a different operation, or
+    // may only be reading.
     let is_unlocked = is_held(state_dir.path()) == Some(false);
     Ok(QueryResponder::Queries(if is_unlocked {
         Queries::without_engine(log)
@@ -105,7 +105,7 @@ async fn send_query(
     }))
 }
 
-/// Returns true if an error is caused by writing or by the lock, so that reading may still be possible.
+/// Returns true if an error is caused by writing or by the lock, so that the log may still be readable.
 pub fn prevents_writing(error: &LogError) -> bool {
     matches!(
         error,
@@ -147,7 +147,7 @@ fn parse_operations(reply: Reply) -> Result<Vec<OperationEntry>, ServiceError> {
     }
 }
 
-/// Sends a query for the operation that matches `text`.
+/// Sends the query that `question` builds for the operation that matches `text`.
 pub async fn query_operation(
     state_dir: &StateDir,
     notices: &dyn Notices,

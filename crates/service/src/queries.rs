@@ -1,5 +1,5 @@
-//! Queries and requests for operations. A running engine answers them through its control socket, or they are
-//! answered directly from the log.
+//! Queries and requests for operations. A running engine answers them through its control socket. Without an
+//! engine, the answers come directly from the log.
 
 mod damage;
 mod operation_actions;
@@ -18,13 +18,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use self::damage::{affects_only_details, damage_warning, details_from_summary, find_damage, read_status};
 pub(crate) use self::replies::refusal_reply;
+use tidegate_state::clusters::ConnectionAttempt;
+use tidegate_state::error::ServiceError;
+use tidegate_state::operations::{self, OperationEntry};
+
 use crate::applications::ApplicationService;
 use crate::appsets::AppSetService;
-use crate::clusters::ConnectionAttempt;
 use crate::control::protocol::{EventPage, OperationDetails};
 use crate::documents::ExplanationDocument;
-use crate::error::ServiceError;
-use crate::operations::{self, OperationEntry};
 
 /// The log, and the engine that uses it, if any.
 pub struct Queries {
@@ -39,7 +40,7 @@ pub struct Queries {
     /// True if an engine in another process may be using the log.
     has_other_process: bool,
     /// Permits for clients that wait for events or stream hook output. Other requests are answered
-    /// immediately, so they don't need permits.
+    /// immediately and don't need permits.
     follower_permits: Arc<Semaphore>,
 }
 
@@ -64,7 +65,7 @@ pub struct PendingResume {
 
 /// Maximum number of clients that wait for events or stream hook output.
 const FOLLOWERS_MAX: usize = 16;
-/// Maximum time that a client waits for an event before it gets an empty response.
+/// Maximum time that a client waits for an event before receiving an empty response.
 const EVENT_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl Queries {
@@ -92,8 +93,8 @@ impl Queries {
         Self::new(log, None, true)
     }
 
-    /// Creates queries that are answered by an engine or, if the engine doesn't have the operation, from the
-    /// log.
+    /// Creates queries that are answered by an engine. If the engine doesn't have the operation, the answer
+    /// comes from the log.
     pub fn with_engine(log: Log, engine: Engine) -> Self {
         let queries = Self::new(log, None, false);
         queries.set_engine(engine);
@@ -105,7 +106,7 @@ impl Queries {
         Self::new(log, Some(ahead), false)
     }
 
-    /// Makes the engine answer queries from now on.
+    /// Sets the engine that answers queries from now on.
     pub fn set_engine(&self, engine: Engine) {
         // A process has only one engine.
         let _ = self.engine.set(engine);
@@ -122,9 +123,9 @@ impl Queries {
     }
 
     /// Enables queries for the given ApplicationSets. Must be called before [`Self::set_applications`], so
-    /// that clients that are waiting for the Applications also find the ApplicationSets.
+    /// that clients waiting for the Applications also find the ApplicationSets.
     pub fn set_appsets(&self, sets: AppSetService) {
-        // This is set only once per process.
+        // A process sets its ApplicationSets only once.
         let _ = self.appsets.set(sets);
     }
 
@@ -188,8 +189,9 @@ impl Queries {
         }
     }
 
-    /// Returns an operation's recorded events, the sequence number of the first one, and any damage to its
-    /// log. If all events were compacted, the list is empty and the number is the next sequence number.
+    /// Returns an operation's recorded events, the sequence number of the first event, and any damage to the
+    /// operation's log. If all events were compacted, the list is empty and the number is the next sequence
+    /// number.
     pub async fn recorded_events(
         &self,
         operation: OperationId,
@@ -215,8 +217,8 @@ impl Queries {
         self.list_entries(move |log| operations::list_operations(log, &lookup)).await
     }
 
-    /// Returns the events of an operation that follow a sequence number. If there are none yet and `wait` is
-    /// set, waits for a limited time.
+    /// Returns an operation's events after a sequence number. If there are none yet and `wait` is set, waits
+    /// for a limited time.
     pub async fn events(
         &self,
         operation: OperationId,
@@ -241,7 +243,7 @@ impl Queries {
             && let Ok(_place) = self.follower_permits.try_acquire()
         {
             let mut events = engine.events(operation, after).await?;
-            // In any case, the log is read next.
+            // The log is read next, whether or not an event arrived.
             let _ = tokio::time::timeout(EVENT_WAIT_MAX, events.next()).await;
             found = read().await?;
         }
@@ -252,7 +254,7 @@ impl Queries {
                 let missed = found.event_gap(operation, after).map(|missed| missed.to_string());
                 Ok(EventPage { events: found.events, missed, last: found.last, is_over, is_running })
             }
-            // The log doesn't contain the operation yet.
+            // The operation is running, but the log doesn't contain it yet.
             None if is_running == Some(true) => {
                 Ok(EventPage { events: Vec::new(), missed: None, last: after, is_over, is_running })
             }
@@ -303,8 +305,8 @@ impl Queries {
         &self,
         read: impl FnOnce(&Log) -> Result<Vec<OperationEntry>, ServiceError> + Send + 'static,
     ) -> Result<Vec<OperationEntry>, ServiceError> {
-        // The order matters: an operation that starts between the two calls appears in the next list, and an
-        // operation that ends between them is shown as finished.
+        // Query the engine before the log: an operation that starts between the two calls appears in the next
+        // list, and an operation that ends between them is shown as finished.
         let at_work = self.running_operations().await?;
         let mut listed = self.run_blocking(read).await?;
         for one in &mut listed {
@@ -364,8 +366,8 @@ impl Queries {
         }
     }
 
-    /// Returns the result of looking up an operation. If the operation doesn't exist, the error explains what
-    /// the ID belongs to and which command shows it.
+    /// Returns the result of looking up an operation. If the operation doesn't exist, the error describes the
+    /// item with this ID and the command that shows it.
     async fn explain_missing_operation<T>(
         &self,
         operation: OperationId,
@@ -388,16 +390,16 @@ impl Queries {
         }
     }
 
-    /// Returns the error for an operation that is in its Application's status, but not in the log, because a
-    /// service with another state directory recorded it.
+    /// Returns the error for an operation that is in its Application's status but not in the log, because a
+    /// service with another state directory recorded the operation.
     fn foreign_operation_error(&self, operation: OperationId) -> Option<ServiceError> {
         let (key, is_over) = self.applications_if_ready()?.application_with_status_of(operation)?;
         let next = match is_over {
-            true => "nothing to do: the status of the application contains its result".to_owned(),
+            true => "nothing to do: the application's status contains the result".to_owned(),
             false => format!("if it does not end, sync again with `tidegate app sync {key}`"),
         };
         Some(ServiceError::refused(format!(
-            "operation {operation} of application {key} is not in the log of this service: a service with another state directory recorded \
+            "operation {operation} of application {key} is not in this service's log: a service with another state directory recorded \
              it; {next}"
         )))
     }
@@ -411,7 +413,7 @@ impl Queries {
         )))
     }
 
-    /// Describes what delays an operation before an engine is available.
+    /// Describes the cause of an operation's delay before an engine is available.
     fn connection_trouble(&self, operation: OperationId) -> Option<String> {
         let ahead = self.pending_resume.as_ref().filter(|_| self.engine.get().is_none())?;
         let strain = ahead.attempt.backpressure().filter(|_| ahead.operations.contains(&operation))?;

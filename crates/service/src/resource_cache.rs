@@ -5,14 +5,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
 
-use crate::applications::store::AppKey;
+use tidegate_application::AppKey;
 
-/// Maximum number of changes by which a subscriber may fall behind. Beyond this, it must read all resources
-/// again.
+/// Maximum number of changes by which a subscriber may fall behind. After more changes, the subscriber must
+/// read all resources again.
 const CHANGES_MAX: usize = 1024;
 
 /// Cache of the current state of named resources. Entries must be cheap to clone.
-pub(crate) struct ResourceCache<T> {
+pub struct ResourceCache<T> {
     entries: Mutex<Entries<T>>,
     changes: broadcast::Sender<AppKey>,
 }
@@ -42,7 +42,7 @@ impl<T: Clone> ResourceCache<T> {
         before
     }
 
-    /// Notifies subscribers of an entry that hasn't changed itself but now has a different meaning for them.
+    /// Notifies subscribers of an unchanged entry whose meaning has changed for them.
     pub fn notify_unchanged(&self, key: &AppKey) {
         // There may be no subscribers.
         let _ = self.changes.send(key.clone());
@@ -62,8 +62,8 @@ impl<T: Clone> ResourceCache<T> {
         self.lock().by_key.iter().map(|(key, one)| (key.clone(), one.clone())).collect()
     }
 
-    /// Returns the entries that match `text`, or all entries if it is `None`, sorted by name. Also returns
-    /// the problems with unreadable resources.
+    /// Returns the entries that match `text`, sorted by name, or all entries if `text` is `None`. Also
+    /// returns the problems with unreadable resources.
     pub fn find_matching(&self, text: Option<&str>) -> (Vec<T>, Vec<String>) {
         let posted = self.lock();
         let found = match text {

@@ -1,16 +1,16 @@
-//! Rollouts and deletions of ApplicationSets in the log. Also finds them based on user input.
+//! Rollouts and deletions of ApplicationSets in the log, and lookups of these runs by user input.
 
 use std::collections::BTreeMap;
 
+use tidegate_application::AppKey;
 use tidegate_executor::creation_time;
 use tidegate_lifecycle::{IllegalEvent, rollout, teardown};
 use tidegate_model::{OperationId, StreamId, StreamKind, StreamRecords, Timestamp};
 use tidegate_oplog::{History, ImpairedStream, Log, LogError, Lookup, RawEntry, StreamName, TypedLog as _};
+use tidegate_state::error::ServiceError;
+use tidegate_state::operations;
 
-use crate::applications::store::AppKey;
 use crate::documents::runs::{RunKind, RunSummary, RunWithEvents};
-use crate::error::ServiceError;
-use crate::operations;
 
 /// Converts a stream's kind to a run's kind. Returns `None` for streams that aren't runs.
 fn run_kind(kind: &StreamKind) -> Option<RunKind> {
@@ -37,7 +37,7 @@ fn summarize_entry(entry: RawEntry) -> Result<Option<RunSummary>, LogError> {
     })
 }
 
-/// Returns what remains of a damaged run, or `None` if it can't be determined that the stream is a run.
+/// Returns what remains of a damaged run. Returns `None` if it is uncertain whether the stream is a run.
 fn summarize_damaged(ImpairedStream { stream, entry, reason }: ImpairedStream) -> Option<RunSummary> {
     let entry = entry?;
     let kind = run_kind(&entry.kind)?;
@@ -80,7 +80,7 @@ pub fn list_runs(log: &Log, set: Option<&str>) -> Result<Vec<RunSummary>, Servic
         lines.retain(|line: &RunSummary| line.id != broken.id);
         lines.push(broken);
     }
-    // If a run's ApplicationSet was lost, the run matches every ApplicationSet.
+    // If the name of a run's ApplicationSet was lost, the run matches every ApplicationSet.
     lines.retain(|line| set.is_none_or(|set| line.set.as_deref().is_none_or(|is| is_of_appset(is, set))));
     lines.sort_by_key(|line| line.id);
     Ok(lines)
@@ -97,7 +97,8 @@ pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<RunSummary>, Service
 }
 
 /// Returns the runs that match a run ID, an ID prefix or an ApplicationSet name. `all` is ordered oldest
-/// first. For an ApplicationSet, returns only the unfinished run, or the newest one if all have finished.
+/// first. For an ApplicationSet, returns only the unfinished run. If all of its runs have finished, returns
+/// only the newest one.
 pub fn select_matching(mut all: Vec<RunSummary>, text: &str) -> Vec<RunSummary> {
     let sets = all.iter().filter_map(|line| line.set.as_deref()).map(AppKey::parse);
     let meant = AppKey::resolve(sets, text);
@@ -141,7 +142,7 @@ pub fn select_candidate(candidates: Vec<RunSummary>, text: &str) -> Result<RunSu
     }
 }
 
-/// Returns a run, with all its recorded events. If all events were compacted, only returns the summary.
+/// Returns a run, with all its recorded events. If all events were compacted, returns only the summary.
 ///
 /// # Errors
 ///
@@ -158,8 +159,8 @@ pub fn read_run(log: &Log, id: StreamId, now: Timestamp) -> Result<RunWithEvents
     let run = match line.kind {
         RunKind::Rollout => {
             fold_events::<rollout::Event>(log, id, rollout::apply).map(|(first, events, state)| {
-                // If an operation is unreadable, treat its outcome as unknown, as if the operation were no
-                // longer listed.
+                // The outcome of an unreadable operation is unknown, as if the operation were no longer
+                // listed.
                 let end_of = |operation| operations::find_outcome(log, operation).ok().flatten();
                 RunWithEvents::from_rollout(line.clone(), (first, &events), &state, now, end_of)
             })

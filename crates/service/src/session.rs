@@ -1,5 +1,5 @@
-//! An engine that runs in a state directory: log, clusters, actors and the control socket. A process that has
-//! to connect to clusters first opens the socket before connecting.
+//! An engine that runs in a state directory, with its log, clusters, actors and control socket. A process
+//! that must connect to clusters opens the socket first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use tidegate_executor::{Engine, EngineError};
 use tidegate_health::HealthRules;
 use tidegate_model::Destination;
 use tidegate_oplog::{Log, LogError, Retention};
+use tidegate_state::clock;
+use tidegate_state::clusters::Clusters;
+use tidegate_state::error::ServiceError;
+use tidegate_state::log;
+use tidegate_state::notices::Notices;
+use tidegate_state::simulated;
+use tidegate_state::state_dir::StateDir;
+use tidegate_state::user;
 
-use crate::clock;
-use crate::clusters::Clusters;
 use crate::control::client;
 use crate::control::server::ControlServer;
-use crate::error::ServiceError;
-use crate::log;
-use crate::notices::Notices;
 use crate::queries::{PendingResume, Queries};
-use crate::simulated;
-use crate::state_dir::StateDir;
-use crate::user;
 
 /// Interval at which a long-lived process compacts its log.
 const COMPACTION_INTERVAL: Duration = Duration::from_secs(3600);
@@ -58,7 +58,7 @@ impl Session {
     }
 
     /// Opens a session like [`Session::open_with_log`], but for a long-lived process. Compacts the log every
-    /// hour, and makes queries for Applications wait until the Applications are managed.
+    /// hour. Until the Applications are managed, queries for them wait.
     pub async fn open_long_lived(
         log: Log,
         clusters: Clusters,
@@ -90,7 +90,8 @@ impl Session {
         Ok(Self { engine, queries, server })
     }
 
-    /// Stops all parts in order, so that operations can be resumed. Compacts the log according to `keep`.
+    /// Stops all components in order, so that operations can be resumed, and compacts the log according to
+    /// `keep`.
     ///
     /// # Errors
     ///
@@ -106,7 +107,7 @@ impl Session {
         }
         match self.engine.compact(keep).await {
             Err(EngineError::Log(moved @ LogError::Moved { .. })) => Err(moved.into()),
-            // The next compaction makes up for this one.
+            // A failed compaction isn't an error, because the next compaction also does its work.
             Err(error) => {
                 tracing::warn!(%error, "failed to compact the log");
                 Ok(())
@@ -116,8 +117,8 @@ impl Session {
     }
 }
 
-/// Control socket for a process that doesn't have an engine yet because it is still connecting to clusters.
-/// Dropping this value closes the socket.
+/// Control socket for a process that has no engine yet because it is still connecting to clusters. Dropping
+/// this value closes the socket.
 pub struct EarlySocket {
     log: Log,
     queries: Arc<Queries>,

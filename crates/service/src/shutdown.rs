@@ -2,8 +2,8 @@
 
 use ractor::ActorCell;
 
-/// Kills all of an actor's children, and waits until none of them is running, so that they can't interfere
-/// with a successor. Cancels whatever the children are waiting for.
+/// Kills all of an actor's children, canceling whatever they are waiting for. Waits until all of them have
+/// stopped, so that they can't interfere with a successor.
 pub async fn stop_children(of: ActorCell) {
     let children = of.get_children();
     children.iter().for_each(ActorCell::kill);
@@ -39,7 +39,7 @@ mod tests {
         }
     }
 
-    /// Actor with a write that blocks until the test allows it to finish, and that can't be canceled.
+    /// Actor whose write blocks until the test allows it to finish, and can't be canceled.
     struct Child {
         is_written: Arc<AtomicBool>,
     }

@@ -1,4 +1,4 @@
-//! Repository addresses. They identify the repository that a `repoURL` refers to.
+//! Repository addresses, which identify the repository of a `repoURL`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use tidegate_model::{Authority, Host, parse_port, percent_decode};
 use crate::SourceError;
 use crate::secret_text::SecretText;
 
-/// Address of a repository. Different spellings of the same repository have equal addresses.
+/// Address of a repository. If two addresses of the same repository are spelled differently, they are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     kind: AddressKind,
-    /// Project that has its own Secret for the repository. Only the project's Applications may use content
-    /// that was fetched with this Secret.
+    /// Project that has a separate Secret for the repository. Content that was fetched with this Secret is
+    /// available only to Applications of this project.
     project: Option<Box<str>>,
 }
 
-/// Context in which a `repoURL` is resolved.
+/// Context for resolving a `repoURL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressContext<'a> {
-    /// Folder that contains the Application's file. Relative paths are resolved against it.
+    /// Folder that contains the Application's file. Relative paths start at this folder.
     pub base: &'a Path,
     /// Project of the Application. Empty if the Application has no project or the project is unknown.
     pub project: &'a str,
@@ -42,9 +42,9 @@ impl<'a> From<&'a std::path::PathBuf> for AddressContext<'a> {
 pub(crate) enum AddressKind {
     /// A folder on this machine.
     Local(PathBuf),
-    /// A Git server over HTTP.
+    /// A Git repository that is accessed over HTTP.
     Http(RemoteLocation),
-    /// A Git server over SSH.
+    /// A Git repository that is accessed over SSH.
     Ssh(RemoteLocation),
     /// A Helm repository.
     Charts(RemoteLocation),
@@ -72,7 +72,7 @@ pub(crate) struct RemoteLocation {
 }
 
 impl AddressKind {
-    /// Returns the location if Secrets can apply to the repository. Single files never have credentials.
+    /// Returns the location if a Secret can apply to the repository. Secrets never apply to single files.
     pub fn location(&self) -> Option<&RemoteLocation> {
         match self {
             Self::Local(_) | Self::File(_) => None,
@@ -82,20 +82,19 @@ impl AddressKind {
 }
 
 impl RemoteLocation {
-    /// Returns the path, as sent to the server.
+    /// Returns the path as sent to the server.
     pub fn server_path(&self) -> String {
         self.path.strip_prefix('/').filter(|_| self.is_relative_to_home).unwrap_or(&self.path).to_owned()
     }
 
-    /// Returns the host, and the port unless it is the default.
+    /// Returns the host, along with the port unless it is the default port.
     pub fn authority(&self) -> String {
         self.port.map_or_else(|| self.host.clone(), |port| format!("{}:{port}", self.host))
     }
 }
 
 impl Address {
-    /// Parses a `repoURL`. Relative paths are resolved against `base`, the folder that contains the
-    /// Application's file.
+    /// Parses a `repoURL`. Relative paths start at `base`, the folder that contains the Application's file.
     pub fn parse(url: &str, base: &Path) -> Result<Self, SourceError> {
         let unsupported = |what| SourceError::Address { url: without_password(url), what };
         let path = match url.split_once("://") {
@@ -123,7 +122,7 @@ impl Address {
             None if [".", ".."].contains(&url) || url.starts_with("./") || url.starts_with("../") => {
                 base.join(url)
             }
-            // `scp` syntax: user@host:path.
+            // This is `scp` syntax: `user@host:path`.
             None => match url.split_once(':') {
                 Some((host, path)) if host.contains('@') && !host.contains('/') => {
                     let at_home = !path.starts_with('/');
@@ -137,12 +136,13 @@ impl Address {
                 _ => return Err(unsupported("this type of URL")),
             },
         };
-        // A missing folder is reported when it is opened, with the path as requested.
+        // If the folder doesn't exist, opening it fails later, and that error should contain the path as
+        // written.
         Ok(Self::from_kind(AddressKind::Local(std::fs::canonicalize(&path).unwrap_or(path))))
     }
 
-    /// Parses the `repoURL` of a chart. It specifies a Helm repository or, with `oci://` or without a scheme,
-    /// a registry and the first part of the chart name.
+    /// Parses the `repoURL` of a chart, which specifies a Helm repository or a registry. URLs with `oci://`
+    /// or without a scheme specify a registry and, optionally, the start of the chart's name.
     pub fn parse_chart(url: &str, chart: &str) -> Result<Self, SourceError> {
         let wrong = |reason| SourceError::InvalidAddress { url: without_password(url), reason };
         let (scheme, rest) = match url.split_once("://") {
@@ -185,7 +185,7 @@ impl Address {
         }
     }
 
-    /// Returns the error for a remote repository when remote access is disabled.
+    /// Returns the error for a remote repository if remote access is disabled.
     pub(crate) fn remote_access_disabled(&self) -> SourceError {
         SourceError::Address { url: self.to_string(), what: "a remote repository" }
     }
@@ -194,12 +194,12 @@ impl Address {
         Self { kind: place, project: None }
     }
 
-    /// Returns the address, as used by a project that has its own Secret for the repository.
+    /// Returns the address for a project that has a separate Secret for the repository.
     pub(crate) fn for_project(self, project: &str) -> Self {
         Self { project: Some(project.into()), ..self }
     }
 
-    /// Returns the project that has its own Secret for the repository, if any.
+    /// Returns the project if it has a separate Secret for the repository.
     pub(crate) fn project(&self) -> Option<&str> {
         self.project.as_deref()
     }
@@ -208,7 +208,7 @@ impl Address {
         &self.kind
     }
 
-    /// Returns a string that identifies the address.
+    /// Returns a string that is unique for the address and its project.
     pub(crate) fn key(&self) -> String {
         match &self.project {
             Some(project) => format!("{self}\0{project}"),
@@ -217,7 +217,7 @@ impl Address {
     }
 }
 
-/// Returns a `repoURL` without its password, for messages.
+/// Returns a `repoURL` without the user and password, for use in messages.
 fn without_password(url: &str) -> String {
     let parts = url.split_once("://").and_then(|(scheme, rest)| {
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -230,7 +230,7 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// Parses the part of an address after the scheme.
+/// Parses the part of an address that follows the scheme. `usual` is the scheme's default port.
 pub(crate) fn parse_location(
     url: &str,
     scheme: &'static str,
@@ -240,45 +240,45 @@ pub(crate) fn parse_location(
 ) -> Result<RemoteLocation, SourceError> {
     let wrong = |reason| SourceError::InvalidAddress { url: without_password(url), reason };
     if rest.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
-        return Err(wrong("it has a character that is not allowed in URLs"));
+        return Err(wrong("the URL contains a character that is not allowed"));
     }
     if rest.contains(['?', '#']) {
-        return Err(wrong("it has a query or a fragment, which is not allowed"));
+        return Err(wrong("a query or a fragment is not allowed"));
     }
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let Authority { user, host, port } = Authority::split(authority);
     if user.is_some_and(|user| user.contains(':')) {
         return Err(wrong(
-            "it contains a password, which would not stay secret; put it into a Secret labeled argocd.argoproj.io/secret-type: repository",
+            "the URL contains a password, which would not stay secret; put the password into a Secret labeled argocd.argoproj.io/secret-type: repository",
         ));
     }
     let port = port.filter(|port| !port.is_empty());
     let port =
-        port.map(|port| parse_port(port).ok_or_else(|| wrong("its port is not a number"))).transpose()?;
+        port.map(|port| parse_port(port).ok_or_else(|| wrong("the port is not a number"))).transpose()?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     let is_ip6 = host.starts_with('[')
         && host.ends_with(']')
         && host.trim_matches(['[', ']']).parse::<std::net::Ipv6Addr>().is_ok();
-    // A leading hyphen could turn a host or user into an option of a program.
+    // If a host or user started with a hyphen, a program might interpret it as an option.
     if !is_ip6 && (host.is_empty() || host.starts_with('-') || !host.chars().all(is_name)) {
-        return Err(wrong("its host is missing or invalid"));
+        return Err(wrong("the host is missing or invalid"));
     }
     if user.is_some_and(|user| user.is_empty() || user.starts_with('-')) {
-        return Err(wrong("it has an empty user, or one that starts with a dash"));
+        return Err(wrong("the user is empty or starts with a dash"));
     }
     let host = Host::parse(host).to_string();
     if host.is_empty() {
-        return Err(wrong("its host is missing or invalid"));
+        return Err(wrong("the host is missing or invalid"));
     }
     let path = path.trim_matches('/');
-    // Decode only characters for which every server treats both forms as the same path. SSH sends paths to a
-    // shell, which doesn't decode anything.
+    // Decode a character only if all servers treat the encoded and the decoded form as the same path. Don't
+    // decode SSH paths, because they are passed to a shell, which doesn't decode them.
     let path = if scheme == "ssh" { path.to_owned() } else { decode_unreserved(path) };
     if path.is_empty() && needs_path {
-        return Err(wrong("it has no repository path after the server"));
+        return Err(wrong("the URL has no repository path after the host"));
     }
     if path.split('/').any(|part| part == "..") {
-        return Err(wrong("its path contains .."));
+        return Err(wrong("the path contains .."));
     }
     Ok(RemoteLocation {
         scheme,
@@ -290,8 +290,8 @@ pub(crate) fn parse_location(
     })
 }
 
-/// Decodes the percent-encoded letters, digits and `-._~` in a path. The encoded and decoded forms are
-/// equivalent (RFC 3986, 6.2.2.2).
+/// Decodes letters, digits and `-._~` in a path. Their encoded and decoded forms are equivalent (RFC 3986,
+/// section 6.2.2.2).
 fn decode_unreserved(path: &str) -> String {
     let mut parts = path.split('%');
     let mut plain = parts.next().unwrap_or_default().to_owned();

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_model::Digest;
 
-/// Cache with a size limit in bytes. It evicts the least recently used entries.
+/// Cache with a maximum size in bytes. When the size is exceeded, the least recently used entries are
+/// evicted.
 pub struct Cache<T> {
     bytes_max: usize,
     state: Mutex<CacheState<T>>,
@@ -28,7 +29,7 @@ struct CacheEntry<T> {
 }
 
 impl<T> CacheState<T> {
-    /// Returns a new logical time for an access to `key`.
+    /// Records that `key` is used now. Returns the logical time of this use.
     fn record_use(&mut self, key: Digest) -> u64 {
         self.clock = self.clock.wrapping_add(1);
         self.by_last_use.insert(self.clock, key);
@@ -60,7 +61,7 @@ impl<T> Cache<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the entry for a key.
+    /// Returns the value for a key, and marks the entry as used.
     pub fn get(&self, key: Digest) -> Option<Arc<T>> {
         let mut all = self.lock_state();
         let before = all.entries.get(&key)?.last_use;
@@ -71,7 +72,8 @@ impl<T> Cache<T> {
         Some(Arc::clone(&found.value))
     }
 
-    /// Adds an entry with the given size, and evicts the least recently used entries if necessary.
+    /// Adds an entry of the given size. Evicts the least recently used entries if the cache becomes too
+    /// large.
     pub fn put(&self, key: Digest, what: Arc<T>, bytes: usize) {
         let mut all = self.lock_state();
         all.remove(key);
@@ -85,7 +87,7 @@ impl<T> Cache<T> {
         }
     }
 
-    /// Removes entries that haven't been used since the last call to this function.
+    /// Removes entries that haven't been used since the previous call to this function.
     pub fn forget_unused(&self) {
         let mut all = self.lock_state();
         let looked = all.last_cleanup.wrapping_add(1);
@@ -113,7 +115,7 @@ mod tests {
         kept.put(key(3), Arc::new(4), 12);
         assert_eq!([1, 2, 3].map(|number| kept.get(key(number)).is_some()), [true, false, true]);
         assert_eq!(kept.get(key(3)).as_deref(), Some(&4));
-        // An entry that exceeds the limit is not stored.
+        // An entry that is larger than the whole cache isn't stored.
         kept.put(key(4), Arc::new(5), 26);
         assert_eq!([1, 3, 4].map(|number| kept.get(key(number)).is_some()), [false; 3]);
     }
@@ -131,7 +133,7 @@ mod tests {
         kept.put(key(3), Arc::new(3), 10);
         kept.forget_unused();
         assert_eq!([1, 3].map(is_there), [false, true]);
-        // The capacity is unchanged.
+        // The cleanup doesn't change the maximum size.
         kept.put(key(4), Arc::new(4), 15);
         assert_eq!([3, 4].map(is_there), [true, true]);
     }

@@ -30,18 +30,18 @@ use archive::PACKED_BYTES_MAX;
 use index::Index;
 use registry::Registry;
 
-/// Folder for archives, next to the mirrors.
+/// Folder for chart archives, within the folder for mirrors.
 const FOLDER: &str = "charts";
-/// Maximum number of chart names in an error message.
+/// Maximum number of chart names that an error message lists.
 const CHART_NAMES_MAX: usize = 10;
-/// Constraint that selects the newest release.
+/// Version constraint that selects the newest release.
 const ANY_VERSION: &str = "*";
 
-/// Result of reading a chart repository's index or tags.
+/// Charts and versions that a repository contained when it was last observed.
 #[derive(Clone, Debug, Default)]
 struct Listing {
     index: Arc<Index>,
-    /// ETag for conditional requests.
+    /// ETag of the index, for conditional requests.
     etag: Option<HeaderValue>,
 }
 
@@ -51,8 +51,8 @@ type Observation = Result<Listing, SourceError>;
 pub struct ChartRepository {
     address: Address,
     network: Arc<Network>,
-    /// True if loopback addresses are blocked, because the repository is referenced only by chart
-    /// dependencies.
+    /// True if loopback addresses are blocked. This is the case if only dependencies of charts refer to the
+    /// repository.
     blocks_loopback: AtomicBool,
     observations: SharedObservations<Observation>,
 }
@@ -68,7 +68,7 @@ impl ChartRepository {
         self.blocks_loopback.store(is_barred, Ordering::Relaxed);
     }
 
-    /// Returns the address.
+    /// Returns the address of the repository.
     pub fn address(&self) -> &Address {
         &self.address
     }
@@ -83,15 +83,15 @@ impl ChartRepository {
         Ok(AccessSettings { blocks_loopback: bars_loopback, ..known.access_to(&self.address)? })
     }
 
-    /// Observes the repository. Returns true if the repository has changed since the last observation.
+    /// Observes the repository. Returns true if its content has changed since the previous observation.
     pub fn observe(&self) -> Result<bool, SourceError> {
         let (before, found) = self.observe_shared();
         let found = found?;
         Ok(!matches!(before, Some(Ok(before)) if before.index == found.index))
     }
 
-    /// Observes the repository. Returns true if anything has changed for the repository's users, including
-    /// whether it is available.
+    /// Observes the repository. Returns true if its content or its availability has changed since the
+    /// previous observation.
     pub fn observe_availability(&self) -> bool {
         match self.observe_shared() {
             (Some(Ok(before)), Ok(found)) => before.index != found.index,
@@ -112,7 +112,7 @@ impl ChartRepository {
                 Registry { site, access, network: &self.network, attempt: &begin() }.versions()
             };
             let found = self.network.with_token(&access, versions);
-            let found = found.map_err(|problem| self.error("cannot list its tags", problem))?;
+            let found = found.map_err(|problem| self.error("cannot list tags", problem))?;
             let releases = found.into_iter().map(|version| index::Release { version, ..Default::default() });
             let entries = [(String::new(), releases.collect())].into();
             return Ok(Listing { index: Arc::new(Index { entries }), etag: None });
@@ -126,7 +126,7 @@ impl ChartRepository {
             let link = Link::for_address(&url, access, &self.network, begin(), limit)?;
             link.download(&url, &headers, &[StatusCode::NOT_MODIFIED])
         });
-        let wrong = |problem| self.error("cannot read its index.yaml", problem);
+        let wrong = |problem| self.error("cannot read index.yaml", problem);
         let CompleteResponse { status, headers, content } = fetched.map_err(wrong)?;
         match known {
             Some(known) if status == StatusCode::NOT_MODIFIED => Ok(known),
@@ -141,14 +141,14 @@ impl ChartRepository {
         self.observations.last().unwrap_or_else(|| self.observe_shared().1)
     }
 
-    /// Returns a chart's name in the list of charts. The name is empty for a registry, which lists only one
-    /// chart.
+    /// Returns the name under which the chart is listed. The name is empty for a registry, because its
+    /// address identifies a single chart.
     fn listed_name<'s>(&self, source: &'s ApplicationSource) -> &'s str {
         if matches!(self.address.kind(), AddressKind::Registry(_)) { "" } else { &source.chart }
     }
 
-    /// Returns the name of a chart for messages. The name may be part of the address rather than in the
-    /// `chart` field.
+    /// Returns the name of a chart for messages. In a registry, the address may contain the name instead of
+    /// the `chart` field.
     pub(crate) fn display_name<'s>(&'s self, source: &'s ApplicationSource) -> &'s str {
         match (self.address.kind(), source.chart.as_str()) {
             (AddressKind::Registry(site), "") => site.path.rsplit('/').next().unwrap_or_default(),
@@ -156,8 +156,8 @@ impl ChartRepository {
         }
     }
 
-    /// Resolves a revision to a version: either the revision itself, or the newest version that satisfies it
-    /// as a constraint.
+    /// Resolves a revision to a version. A complete version is returned unchanged. Otherwise, the revision is
+    /// a constraint, and the newest version that satisfies it is returned.
     pub fn resolve(&self, source: &ApplicationSource, revision: &str) -> Result<String, SourceError> {
         if version_constraints::is_full_version(revision) {
             return Ok(revision.to_owned());
@@ -168,7 +168,8 @@ impl ChartRepository {
         };
         let wanted = if revision.is_empty() { ANY_VERSION } else { revision };
         let all = || found.iter().map(String::as_str);
-        // An incomplete version matches all versions with that prefix.
+        // If no version satisfies the revision, try `=`. With this operator, an incomplete version such as
+        // `1.2` matches all versions that start with it.
         let newest = version_constraints::newest_version(wanted, all())
             .or_else(|| version_constraints::newest_version(&format!("={wanted}"), all()));
         newest.map(str::to_owned).ok_or_else(|| SourceError::NoVersion {
@@ -187,7 +188,7 @@ impl ChartRepository {
         SourceError::NoSuchChart { repository: self.address.to_string(), chart: chart.to_owned(), known }
     }
 
-    /// Returns the archive of a version, from disk or from the server.
+    /// Returns the archive of a version. Downloads the archive unless it is on disk.
     pub(crate) fn fetch_archive(
         &self,
         source: &ApplicationSource,
@@ -228,7 +229,7 @@ impl ChartRepository {
         }
         let mut listing = self.last_listing()?;
         if listing.index.release(&source.chart, version).is_none() {
-            // The version may have been published after the last observation.
+            // The version may have been published since the last observation.
             self.observe()?;
             listing = self.last_listing()?;
         }
@@ -252,7 +253,7 @@ impl ChartRepository {
         let is_safe = url.starts_with("https://");
         let is_as_the_index = url.starts_with("http://") && base.starts_with("http://");
         if !is_safe && !is_as_the_index {
-            return Err(wrong(Problem::new("its URL in the index is not https://")));
+            return Err(wrong(Problem::new("the URL in the index does not use https://")));
         }
         let fetched = self.network.with_token(&access, |access| {
             let link = Link::for_address(meant, access, &self.network, begin(), PACKED_BYTES_MAX)?;

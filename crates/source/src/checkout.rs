@@ -1,5 +1,5 @@
-//! Writes a folder of a commit to disk for Helm or Kustomize. Only plain files are written, and links are
-//! replaced with their targets.
+//! Writes a folder of a commit to disk for Helm or Kustomize. Writes only regular files, and replaces links
+//! with the content of their targets.
 
 use gix::ObjectId;
 use gix::objs::tree::EntryKind;
@@ -8,7 +8,7 @@ use crate::tools::{SOURCE_FOLDER, WorkingFolder};
 use crate::tree::{CommitReader, Limits, join_paths};
 use crate::{SourceError, tree};
 
-/// Number of files, bytes and links that may still be written.
+/// Number of files, bytes and nested links that may still be written.
 pub(crate) struct Budget {
     entries: u64,
     bytes: u64,
@@ -21,28 +21,28 @@ impl Budget {
     }
 }
 
-/// A file to write: its path and content.
+/// Path and content of a file to write.
 pub(crate) type OutputFile = (String, Vec<u8>);
 
-/// Destination of copied files, and replacements for some of these files.
+/// Destination for copied files, and replacements for some files.
 pub(crate) struct CopyTarget<'c> {
     pub workshop: &'c WorkingFolder,
-    /// Folder in the working folder that represents the root of the repository.
+    /// Destination folder for the root of the repository, relative to the working folder.
     pub root: &'c str,
-    /// Returns the files to write in place of a repository file. If it returns `None`, the file is copied
-    /// unchanged.
+    /// Function that returns the replacements for a repository file, given its path and its destination.
+    /// `None` means that the file is copied unchanged.
     pub replacements: &'c dyn Fn(&str, &str) -> Option<Vec<OutputFile>>,
 }
 
 impl<'c> CopyTarget<'c> {
-    /// Creates a target for which files are copied unchanged to their own paths.
+    /// Creates a target that receives all files unchanged, at their own paths.
     pub fn unchanged(workshop: &'c WorkingFolder) -> Self {
         Self { workshop, root: SOURCE_FOLDER, replacements: &|_, _| None }
     }
 }
 
 impl CommitReader<'_> {
-    /// Writes a folder recursively to its own path.
+    /// Copies a folder recursively, at its own path.
     pub fn copy(&self, folder: ObjectId, path: &str, workshop: &WorkingFolder) -> Result<(), SourceError> {
         self.copy_to(
             folder,
@@ -52,7 +52,7 @@ impl CommitReader<'_> {
         )
     }
 
-    /// Writes a folder recursively to a different path.
+    /// Copies a folder recursively from the path `at` to the path `to`.
     pub fn copy_to(
         &self,
         folder: ObjectId,
@@ -67,7 +67,7 @@ impl CommitReader<'_> {
             left.entries = one_less.ok_or_else(|| limit(self.limits.entries, "files and folders"))?;
             let (leads_to, found) = self.resolve_links(&place, &entry)?;
             if found.kind == EntryKind::Tree {
-                // A link to one of its own parent folders would cause endless recursion.
+                // A link to a parent folder would otherwise cause endless recursion.
                 let fewer = left.links.checked_sub(1);
                 left.links = fewer.ok_or_else(|| limit(self.limits.links, "nested links to folders"))?;
                 self.copy_to(found.id, (&leads_to, &target), copying, left)?;
@@ -88,8 +88,8 @@ impl CommitReader<'_> {
         Ok(())
     }
 
-    /// Returns the ID of a folder's content: the ID of its tree, or of the commit's tree if links in the
-    /// folder may lead anywhere in the commit.
+    /// Returns an ID for the content of a folder. If the folder contains links, this is the ID of the
+    /// commit's whole tree, because the targets of links may be anywhere in the commit.
     pub fn content_id(&self, folder: ObjectId, path: &str) -> Result<ObjectId, SourceError> {
         let has_links = self.list(folder, path, true)?.iter().any(tree::TreeEntry::is_link);
         Ok(if has_links { self.root } else { folder })

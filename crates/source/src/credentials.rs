@@ -1,8 +1,8 @@
-//! Repository credentials: Argo CD's repository Secrets, known hosts and certificates.
+//! Repository credentials from Argo CD's repository Secrets, known hosts and certificates.
 //!
-//! [`Credentials`] is plain data and selects the credentials for a repository. `load` reads them from
-//! objects. An `issuer` provides temporary passwords for Secrets that don't contain a permanent password.
-//! `remote` requests these passwords.
+//! [`Credentials`] contains only data, and selects the credentials for a repository. `load` reads them from
+//! objects. An `Issuer` provides temporary passwords if a Secret doesn't contain a permanent one. `remote`
+//! requests these passwords.
 
 mod azure;
 mod issuer;
@@ -29,44 +29,45 @@ use secret::{Secret, SecretKind};
 /// Replacement for secrets in server messages.
 const MASK: &str = "***";
 
-/// Credentials for repositories, in Argo CD's format.
+/// Credentials for repositories, in the format of Argo CD.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     secrets: Vec<Secret>,
-    /// Projects that have their own Secrets.
+    /// Projects that have separate Secrets.
     projects: BTreeSet<String>,
-    /// Certificates in PEM, by host. No other certificates are trusted for these hosts.
+    /// Trusted certificates in PEM format, by host. For a host with an entry, no other certificates are
+    /// trusted.
     certificates: BTreeMap<String, String>,
-    /// Known hosts in `ssh` format.
+    /// Known hosts, in the format of `ssh`.
     known_hosts: String,
     /// Public keys for verifying signatures, by key ID.
     pub(crate) signing: BTreeMap<String, String>,
 }
 
-/// Settings for accessing one repository.
+/// Settings for access to one repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AccessSettings {
-    /// Secret from which the settings come.
+    /// Name of the most specific Secret that contributed to the settings.
     pub secret: Option<String>,
     pub username: String,
     pub password: SecretText,
     pub bearer: SecretText,
     pub ssh_key: SecretText,
-    /// True if a registry is accessed over plain HTTP.
+    /// True if the registry is accessed over plain HTTP.
     pub uses_plain_http: bool,
-    /// True if certificates and host keys are not verified.
+    /// True if certificates and SSH host keys are not verified.
     pub is_insecure: bool,
-    /// Client certificate and its key, in PEM.
+    /// Client certificate and its private key, in PEM format.
     pub client: Option<(SecretText, SecretText)>,
-    /// Address of the proxy, which may contain a password.
+    /// Address of the proxy. It may contain a password.
     pub proxy: SecretText,
     pub no_proxy: String,
     pub certificates: Option<String>,
-    /// Issuer of a temporary password.
+    /// Issuer of temporary passwords, if the Secret doesn't contain a permanent password.
     pub issuer: Option<Issuer>,
     /// Repository to which the settings apply.
     pub repository: String,
-    /// Certificates that are trusted for the issuer's host.
+    /// Trusted certificates for the host of the issuer, in PEM format.
     pub issuer_certificates: Option<String>,
     pub known_hosts: String,
     /// True if loopback addresses are blocked.
@@ -83,7 +84,7 @@ impl AccessSettings {
         Some(format!("Basic {}", STANDARD.encode(format!("{}:{password}", self.username))))
     }
 
-    /// Returns a remedy if connecting to a site would expose the credentials.
+    /// Returns advice on how to protect the credentials if a connection to the site would expose them.
     fn exposure_remedy(&self, site: &RemoteLocation) -> Option<&'static str> {
         let hint = match site.scheme {
             "http" => "use an https:// URL",
@@ -99,7 +100,7 @@ impl AccessSettings {
         Self { username, password, bearer, ..self.clone() }
     }
 
-    /// Returns the settings with a token from the issuer as the password.
+    /// Returns the settings with a token from the issuer instead of the password.
     pub fn with_token(&self, issuer: &Issuer, token: &str) -> Self {
         let token = SecretText(token.to_owned());
         let (password, bearer) = if issuer.kind.is_bearer() {
@@ -116,7 +117,7 @@ impl AccessSettings {
         }
     }
 
-    /// Removes secrets from a message, because a server may repeat parts of the request.
+    /// Masks secrets in a message, because a server may repeat parts of a request in its response.
     pub fn mask_secrets(&self, text: String) -> String {
         let authorization = self.authorization().unwrap_or_default();
         let encoded = authorization.split_once(' ').map_or("", |(_, value)| value);
@@ -127,23 +128,23 @@ impl AccessSettings {
 }
 
 impl Credentials {
-    /// Returns the address of the Helm repository or registry that has this name in a Secret. The Secret must
-    /// belong to the project or apply to all projects.
+    /// Returns the address of the Helm repository or registry that a Secret declares under this name. Secrets
+    /// of the project take precedence over Secrets for all projects.
     pub(crate) fn find_chart_repository(&self, name: &str, project: &str) -> Option<String> {
         let named =
             |project: Option<&str>| self.repositories(project).find(|one| one.names_chart_repository(name));
         named(Some(project)).or_else(|| named(None)).map(Secret::address)
     }
 
-    /// Returns the Secrets for single repositories that belong to the given project, or those that apply to
-    /// all projects.
+    /// Returns the Secrets for single repositories that are restricted to a project. If `project` is `None`,
+    /// returns those that apply to all projects.
     fn repositories(&self, project: Option<&str>) -> impl Iterator<Item = &Secret> {
         let is_meant = move |one: &&Secret| one.kind == SecretKind::Repository && one.project() == project;
         self.secrets.iter().filter(is_meant)
     }
 
-    /// Returns the addresses of the repositories for which a project has its own Secrets, as written in the
-    /// Secrets.
+    /// Returns the addresses of the repositories that a project has separate Secrets for. The addresses are
+    /// spelled as in the Secrets.
     pub fn addresses_of_project(&self, project: &str) -> Vec<String> {
         if !self.projects.contains(project) {
             return Vec::new();
@@ -151,14 +152,13 @@ impl Credentials {
         self.repositories(Some(project)).map(|one| one.written_address().to_owned()).collect()
     }
 
-    /// Returns the addresses returned by [`Self::addresses_of_project`] for all projects that have their own
-    /// Secrets.
+    /// Returns the result of [`Self::addresses_of_project`] for each project that has separate Secrets.
     pub fn addresses_by_project(&self) -> BTreeMap<String, Vec<String>> {
         self.projects.iter().map(|project| (project.clone(), self.addresses_of_project(project))).collect()
     }
 
-    /// Returns the address as seen by a project. The address is distinct if the project has its own Secret
-    /// for the repository.
+    /// Returns the address that a project uses. If the project has a separate Secret for the repository, this
+    /// address differs from the address for all other projects.
     pub(crate) fn address_for_project(&self, address: Address, project: &str) -> Address {
         let has_any = self.projects.contains(project);
         let is_own = |site| has_any && self.repositories(Some(project)).any(|one| one.names_repository(site));
@@ -168,8 +168,8 @@ impl Credentials {
         }
     }
 
-    /// Returns the settings for accessing a repository. They come from the Secret for the repository. Missing
-    /// fields come from the Secret with the longest matching address prefix.
+    /// Returns the settings for access to a repository. The Secret for the repository takes precedence. Other
+    /// fields come from the credential template with the longest matching prefix.
     pub(crate) fn access_to(&self, address: &Address) -> Result<AccessSettings, SourceError> {
         let Some(site) = address.kind().location() else {
             let certificates = address.site().and_then(|site| self.certificates.get(&site.host).cloned());
@@ -181,7 +181,7 @@ impl Credentials {
             repository: address.to_string(),
             ..AccessSettings::default()
         };
-        // Apply the Secrets in order, so that the most specific Secret overrides the others.
+        // Apply the most specific Secret last, so that it overrides the other one.
         for secret in self.matching_secrets(site, address.project()) {
             secret.apply_to(&mut access, address.kind()).map_err(|reason| SourceError::Credentials {
                 repository: address.to_string(),
@@ -206,8 +206,9 @@ impl Credentials {
         Ok(access)
     }
 
-    /// Returns the Secrets that apply to a site, ending with the most specific one. A project's Secrets apply
-    /// only to the project's own addresses, and general Secrets apply only to general addresses.
+    /// Returns the Secrets that apply to a repository. The most specific Secret comes last. With a project,
+    /// considers only that project's Secrets for single repositories, and otherwise only those for all
+    /// projects.
     fn matching_secrets(
         &self,
         site: &RemoteLocation,
@@ -231,7 +232,8 @@ impl Credentials {
         }
     }
 
-    /// Returns the access settings, without credentials, for a server other than the repository's own server.
+    /// Returns the settings for access to a server other than the repository's own server, without
+    /// credentials.
     pub(crate) fn access_to_other_host(&self, access: &AccessSettings, host: &str) -> AccessSettings {
         AccessSettings {
             secret: access.secret.clone(),
@@ -244,14 +246,15 @@ impl Credentials {
         }
     }
 
-    /// Returns the Secrets that are equal in both sets of credentials.
+    /// Returns the names of the Secrets that are the same in both sets of credentials.
     pub(crate) fn unchanged_secrets(&self, others: &Self) -> BTreeSet<String> {
         let same = self.secrets.iter().filter(|one| others.secrets.contains(one));
         same.map(|one| one.name.clone()).collect()
     }
 }
 
-/// Returns the default user name. Most servers require a user name together with a token.
+/// Returns the user name to use if the Secret doesn't specify one. Most servers require a user name together
+/// with a token.
 fn default_user(site: &RemoteLocation) -> String {
     let user = site.user.as_ref().and_then(SecretText::text);
     user.unwrap_or("git").to_owned()

@@ -4,11 +4,11 @@ use tidegate_model::InvalidGlob;
 
 pub(crate) use crate::sanitize::{TEXT_MAX, to_line, to_line_keeping_ends};
 
-/// Error that occurred while manifests were obtained. Each message contains the location of the error and how
-/// to fix it.
+/// Error that prevented manifests from being obtained. The message contains the location of the error and, if
+/// possible, how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// The type of address is not supported.
+    /// A `repoURL` of an unsupported type.
     #[error(
         "repoURL {url:?}: {what} is not supported yet; use https://, ssh://, git@host:path, or a local \
          repository: an absolute path, a path that starts with ./ or ../, or file:///path"
@@ -16,11 +16,10 @@ pub enum SourceError {
     Address {
         /// The `repoURL`, without secrets.
         url: String,
-        /// Unsupported type of address, such as `a repository over the network` or `a file address with a
-        /// host`.
+        /// Unsupported type of address, such as `a remote repository` or `a file URL with a host`.
         what: &'static str,
     },
-    /// The address is invalid.
+    /// An invalid `repoURL`.
     #[error("invalid repoURL {url:?}: {reason}")]
     InvalidAddress {
         /// The `repoURL`, without secrets.
@@ -28,7 +27,7 @@ pub enum SourceError {
         /// Reason why the address is invalid, such as a query, which repository addresses can't have.
         reason: &'static str,
     },
-    /// The credentials of a repository are invalid.
+    /// Invalid credentials of a repository.
     #[error("cannot access repository {repository}: Secret {secret} {reason}")]
     Credentials {
         /// Address of the repository, without secrets.
@@ -38,37 +37,37 @@ pub enum SourceError {
         /// Description of the invalid part.
         reason: String,
     },
-    /// A request to a server failed.
+    /// A failed request to a server.
     #[error("repository {repository}: {tried}: {reason}{}{hint}", if hint.is_empty() { "" } else { "; " })]
     Remote {
         /// Address of the repository, without secrets.
         repository: String,
-        /// Action that failed, such as `its branches and tags cannot be listed`.
+        /// Action that failed, such as `cannot list tags`.
         tried: String,
-        /// Instructions for fixing the problem. Empty if unknown.
+        /// Reason for the failure.
         reason: String,
-        /// Remedy; empty if none is known.
+        /// Instructions for fixing the problem. Empty if unknown.
         hint: &'static str,
     },
-    /// The repository does not exist.
+    /// A local repository that can't be opened.
     #[error("repoURL {url:?}: cannot open a Git repository in {}: {reason}", path.display())]
     NoRepository {
-        /// The `repoURL`, as written.
+        /// The `repoURL` as written.
         url: String,
-        /// Resolved path.
+        /// Path that the `repoURL` was resolved to.
         path: PathBuf,
-        /// Reason why the repository does not exist at this path.
+        /// Reason why the repository can't be opened.
         reason: String,
     },
-    /// The repository has no commits.
+    /// A repository without commits.
     #[error("repository {repository} has no commits; push a commit")]
     Empty {
         /// Address of the repository, without secrets.
         repository: String,
     },
-    /// The revision does not exist.
+    /// A revision that doesn't exist.
     #[error(
-        "repository {repository} has no branch, tag or commit {revision:?}, and no tag matches it as a version constraint"
+        "repository {repository} has no branch, tag or commit {revision:?}, and no tag satisfies this revision as a version constraint"
     )]
     NoRevision {
         /// Address of the repository, without secrets.
@@ -76,10 +75,10 @@ pub enum SourceError {
         /// The `targetRevision`: a branch, a tag, a commit or a version constraint.
         revision: String,
     },
-    /// The revision looks like an abbreviated commit, which servers can't resolve.
+    /// A revision that looks like an abbreviated commit, which servers can't resolve.
     #[error(
-        "repository {repository} has no branch or tag {revision:?}, and it is not the start of exactly one \
-         commit that a branch or tag refers to; use all 40 digits of the commit"
+        "repository {repository} has no branch or tag {revision:?}, and this prefix does not identify exactly \
+         one commit of a branch or tag; use all 40 digits of the commit"
     )]
     NoShortCommit {
         /// Address of the repository, without secrets.
@@ -87,7 +86,7 @@ pub enum SourceError {
         /// The `targetRevision`.
         revision: String,
     },
-    /// The project requires signatures, but the commit or tag doesn't have an acceptable signature.
+    /// A commit or tag without a signature that the project accepts.
     #[error("repository {repository}: {what} {reason}")]
     Signature {
         /// Address of the repository, without secrets.
@@ -97,7 +96,7 @@ pub enum SourceError {
         /// Reason why the signature is not accepted, and the required keys.
         reason: String,
     },
-    /// The project requires signatures, but charts can't be signed.
+    /// A chart in a project that requires signatures. Charts can't be signed.
     #[error(
         "project '{project}' has signatureKeys, so charts from Helm repositories and registries are not \
          deployed: only Git commits can be signed"
@@ -106,27 +105,28 @@ pub enum SourceError {
         /// Name of the project.
         project: String,
     },
-    /// The folder does not exist.
+    /// A path that isn't a folder.
     #[error("path {path:?} is {found} in commit {commit}; use a folder of the repository")]
     NoFolder {
         /// The `path` of the source.
         path: String,
-        /// State of the path, such as `not there` or `a file`.
+        /// State of the path, such as `missing` or `a file`.
         found: &'static str,
-        /// All 40 digits of the commit.
+        /// Full ID of the commit.
         commit: String,
     },
-    /// The source requires a tool that is not supported.
+    /// A feature that isn't supported.
     #[error("{what} is not supported yet{why}")]
     Unsupported {
         /// Unsupported feature, such as `Jsonnet` or `a config management plugin (source.plugin)`.
         what: String,
-        /// Location and alternative, starting with `; `. Empty if the source itself requests the feature.
+        /// Location of the feature, and an alternative. Starts with `; `, or is empty if the source itself
+        /// requests the feature.
         why: String,
     },
-    /// A file that overrides source fields is invalid.
+    /// An invalid file with source overrides.
     #[error(
-        "{file}: {reason}; it must contain fields of spec.source, such as helm or kustomize: fix it or remove it"
+        "{file}: {reason}; the file must contain fields of spec.source, such as helm or kustomize; fix or remove the file"
     )]
     Overrides {
         /// Path of the file.
@@ -134,7 +134,7 @@ pub enum SourceError {
         /// Reason why the file is invalid.
         reason: String,
     },
-    /// The source specifies two different tools.
+    /// A source that is configured for two different tools.
     #[error("source.{} and source.{} are both set, but only one of them can render the manifests; remove the other", one.to_lowercase(), other.to_lowercase())]
     SeveralKinds {
         /// The first tool, such as `Helm` or `Kustomize`.
@@ -142,33 +142,33 @@ pub enum SourceError {
         /// The second tool.
         other: &'static str,
     },
-    /// The required program is missing.
+    /// A required program that wasn't found.
     #[error("{path} is {what}, but the program {program} was not found {}; {advice}", given.as_ref().map_or("on the PATH".to_owned(), |given| format!("at {}", given.display())))]
     NoTool {
         /// The `path` of the folder, or the name of the chart.
         path: String,
-        /// Description of the source: `a Helm chart` or `a folder for Kustomize`.
+        /// Description of the source, such as `a Helm chart` or `a folder for Kustomize`.
         what: &'static str,
-        /// Name of the program, or of the alternatives.
+        /// Name of the program, or of alternative programs.
         program: &'static str,
         /// Configured path. `None` if the program was looked up on the `PATH`.
         given: Option<PathBuf>,
         /// Instructions for installing the program or configuring its path.
         advice: &'static str,
     },
-    /// Helm or Kustomize failed.
+    /// A failed call of Helm or Kustomize.
     #[error("{call} of {path}: {reason}")]
     Tool {
         /// Program and command, such as `helm template` or `kustomize build`.
         call: &'static str,
         /// The `path` of the folder, or the name of the chart.
         path: String,
-        /// Truncated output of the program, or the reason why the program was stopped.
+        /// Output of the program, possibly truncated, or the reason why the program was stopped.
         reason: String,
-        /// True if the program exited with an error. False if it could not be started or was stopped.
+        /// True if the program exited with an error, and false if it couldn't be started or was stopped.
         is_refusal: bool,
     },
-    /// The working folder of a program could not be prepared.
+    /// A working folder that couldn't be prepared.
     #[error(
         "cannot write {}: {reason}; check that the disk that contains the state directory is not full, and \
          that no other process is modifying the directory",
@@ -180,16 +180,16 @@ pub enum SourceError {
         /// Message from the operating system.
         reason: String,
     },
-    /// A file name in the repository is not safe to pass to a program.
+    /// A file in the repository whose name can't be passed to a program safely.
     #[error(
         "{path} has a name that is not safe as an argument of Helm or Kustomize; rename the file in the \
          repository"
     )]
     Name {
-        /// Path in the repository, with nonprinting characters escaped.
+        /// Path in the repository, with nonprintable characters escaped.
         path: String,
     },
-    /// The source is configured for Helm, but the folder is not a chart.
+    /// A source that is configured for Helm, but isn't a chart.
     #[error(
         "{path} is configured as a Helm chart, but has no Chart.yaml; add the file, or remove source.helm"
     )]
@@ -197,7 +197,7 @@ pub enum SourceError {
         /// The `path` of the source.
         path: String,
     },
-    /// The source is configured for Kustomize, but the folder has no kustomization.
+    /// A source that is configured for Kustomize, but has no kustomization.
     #[error(
         "{path} is configured for Kustomize, but has no kustomization.yaml; add the file, or remove source.kustomize"
     )]
@@ -205,7 +205,7 @@ pub enum SourceError {
         /// The `path` of the source.
         path: String,
     },
-    /// A kustomization is invalid.
+    /// An invalid kustomization.
     #[error("{file}: {reason}")]
     Kustomization {
         /// Path in the repository, such as `base/kustomization.yaml`.
@@ -213,7 +213,7 @@ pub enum SourceError {
         /// Reason why the kustomization is invalid.
         reason: String,
     },
-    /// A kustomization refers to a server, which is not allowed or not supported.
+    /// A kustomization that refers to a server in a way that isn't allowed or supported.
     #[error("{file} refers to {base}, which is remote; {why}")]
     RemoteBase {
         /// Path of the kustomization in the repository.
@@ -223,19 +223,20 @@ pub enum SourceError {
         /// Reason, and how to fix the problem.
         why: &'static str,
     },
-    /// A remote base or resource of a kustomization could not be fetched.
+    /// A remote base or resource of a kustomization that couldn't be fetched.
     #[error("{file} refers to {base}: {reason}")]
     Base {
         /// Path of the kustomization in the repository.
         file: String,
-        /// The base or resource as written, without secrets.
+        /// The base or resource, as written, without secrets.
         base: String,
-        /// Reason: a problem, a message from the server, or the project that forbids the base or resource.
+        /// Reason, such as a message from the server, or the project that doesn't permit the base or
+        /// resource.
         reason: String,
     },
-    /// The repository does not have the chart.
+    /// A chart that the repository doesn't contain.
     #[error(
-        "repository {repository} has no chart {chart:?}; its charts are: {}",
+        "repository {repository} has no chart {chart:?}; available charts: {}",
         if known.is_empty() { "none" } else { known }
     )]
     NoSuchChart {
@@ -243,26 +244,26 @@ pub enum SourceError {
         repository: String,
         /// The `chart` of the source.
         chart: String,
-        /// Names of the repository's first few charts, and how many more there are. May be empty.
+        /// Names of the first few charts in the repository, and the number of further charts. May be empty.
         known: String,
     },
-    /// The chart does not have the version.
+    /// A version that the chart doesn't have.
     #[error(
-        "repository {repository} has no version {version} of its chart {chart:?}; set targetRevision to a version or a constraint such as 1.*"
+        "repository {repository} has no version {version} of chart {chart:?}; set targetRevision to a version or a constraint such as 1.*"
     )]
     NoVersion {
         /// Address of the repository, without secrets.
         repository: String,
         /// The `chart` of the source.
         chart: String,
-        /// The `targetRevision`: a version or a constraint. If `targetRevision` is empty, this is the
+        /// The `targetRevision`, which is a version or a constraint. For an empty `targetRevision`, the
         /// constraint that allows any version.
         version: String,
     },
-    /// A chart source specifies a tool other than Helm.
+    /// A chart source that is configured for a tool other than Helm.
     #[error("only Helm can render source.chart; remove source.directory and source.kustomize")]
     NotHelm,
-    /// The Helm parameters are invalid.
+    /// Invalid Helm settings.
     #[error("chart {chart}: {reason}")]
     Helm {
         /// Name of the chart, or the `path` of its folder.
@@ -270,91 +271,91 @@ pub enum SourceError {
         /// Reason why `source.helm` is invalid.
         reason: String,
     },
-    /// Dependencies of the chart are missing.
+    /// Dependencies that are missing from a chart.
     #[error(
         "chart {chart} depends on the charts {missing}, which are missing from its charts folder; {why}run \
-         `helm dependency update` there and commit the result"
+         `helm dependency update` in the chart's folder and commit the result"
     )]
     Dependencies {
         /// Name of the chart, or the `path` of its folder.
         chart: String,
         /// Names of the missing charts, with their repositories if known.
         missing: String,
-        /// Reason why the charts are not fetched, ending in `or `. Empty if the dependencies don't specify a
-        /// repository.
+        /// Reason why the missing charts are not fetched, ending with `or `. Empty if the dependencies don't
+        /// specify a repository.
         why: &'static str,
     },
-    /// A dependency of a chart could not be fetched.
+    /// A dependency of a chart that couldn't be fetched.
     #[error("chart {chart} depends on the chart {missing}: {reason}")]
     Dependency {
         /// Name of the chart, or the `path` of its folder.
         chart: String,
         /// Name of the dependency and its repository.
         missing: String,
-        /// Reason: a problem, a message from the server, or the project that forbids the dependency.
+        /// Reason, such as a message from the server, or the project that doesn't permit the dependency.
         reason: String,
     },
-    /// The lock file does not match the chart's dependencies.
+    /// A lock file that doesn't match the dependencies of its chart.
     #[error(
-        "chart {chart}: its {lock} is out of sync with its dependencies: {reason}; run `helm dependency update` there and commit the result"
+        "chart {chart}: {lock} is out of sync with the dependencies: {reason}; run `helm dependency update` in the chart's folder and commit the result"
     )]
     Lock {
         /// Name of the chart, or the `path` of its folder.
         chart: String,
         /// `Chart.lock` or `requirements.lock`.
         lock: &'static str,
-        /// Description of the dependency that differs.
+        /// Description of the difference.
         reason: String,
     },
-    /// A values file is missing.
+    /// A values file that doesn't exist.
     #[error(
-        "values file {file:?} does not exist: {place} has no file {path}; commit it, correct source.helm, or set ignoreMissingValueFiles"
+        "values file {file:?} does not exist: {place} has no file {path}; commit the file, correct source.helm, or set ignoreMissingValueFiles"
     )]
     NoValueFile {
-        /// The entry in `valueFiles`, as written.
+        /// The entry of `valueFiles`, as written.
         file: String,
-        /// Resolved path.
+        /// Path that the entry was resolved to.
         path: String,
-        /// Commit or chart that was searched.
+        /// Commit or chart that should contain the file.
         place: String,
     },
-    /// A pattern in `valueFiles` doesn't match any file.
+    /// A pattern in `valueFiles` that doesn't match any file.
     #[error(
-        "values file glob {pattern:?} matched no files; commit one, correct source.helm.valueFiles, or set ignoreMissingValueFiles"
+        "values file glob {pattern:?} matched no files; commit a matching file, correct source.helm.valueFiles, or set ignoreMissingValueFiles"
     )]
     NoMatch {
-        /// The entry in `valueFiles`, as written.
+        /// The entry of `valueFiles`, as written.
         pattern: String,
     },
-    /// A values file is on a server.
+    /// A values file on a server, which is not supported.
     #[error(
-        "values file {file:?} is remote, and remote values files are not fetched; commit it to a repository, and \
-         add that as a source with a ref"
+        "values file {file:?} is remote, and remote values files are not fetched; commit the file to a repository, and \
+         add that repository as a source with a ref"
     )]
     RemoteFile {
-        /// The address, as written.
+        /// The address of the file, as written.
         file: String,
     },
-    /// A values file refers to a source that does not exist.
+    /// A values file whose entry refers to a source that doesn't exist.
     #[error(
         "values file {file:?} refers to a source with ref {name:?}, which does not exist{}",
         if known.is_empty() { String::new() } else { format!("; known refs: {known}") }
     )]
     NoReference {
-        /// The entry in `valueFiles` as written, such as `$values/prod.yaml`.
+        /// The entry of `valueFiles`, as written, such as `$values/prod.yaml`.
         file: String,
         /// The `ref` in the entry, without `$`.
         name: String,
-        /// The refs of all sources, each with a `$`. May be empty.
+        /// The refs of all sources, with `$` before each ref. May be empty.
         known: String,
     },
-    /// A path leads outside the repository.
-    #[error("path {path:?} leads out of the repository; use a path inside it")]
+    /// A path outside the repository.
+    #[error("path {path:?} is outside the repository; use a path inside the repository")]
     Outside {
-        /// The path after variables have been replaced.
+        /// The path, after variables have been replaced.
         path: String,
     },
-    /// A symbolic link leads outside the repository.
+    /// A symbolic link with a target outside the repository.
     #[error(
         "{path} is a link to {target:?}, which is outside the repository; replace the link with a copy of its target"
     )]
@@ -364,7 +365,7 @@ pub enum SourceError {
         /// Target of the link.
         target: String,
     },
-    /// The target of a symbolic link does not exist.
+    /// A symbolic link whose target doesn't exist.
     #[error("{path} is a link to {target:?}, which does not exist; correct or remove the link")]
     DeadLink {
         /// Path of the link in the repository.
@@ -372,33 +373,33 @@ pub enum SourceError {
         /// Path of the target in the repository.
         target: String,
     },
-    /// The folder contains a submodule, so its manifests would be incomplete.
+    /// A submodule. Without its content, the manifests would be incomplete.
     #[error(
-        "{path} is a submodule, and submodules are not supported yet, so its manifests would be missing; copy them into the repository"
+        "{path} is a submodule, and submodules are not supported yet, so its manifests would be missing; copy the manifests into the repository"
     )]
     Submodule {
         /// Path of the submodule in the repository.
         path: String,
     },
-    /// A size limit was exceeded.
+    /// A source that exceeds a size limit.
     #[error("path {path:?} has more than {limit} {what}")]
     Limit {
-        /// The `path` of the source, or a folder below it.
+        /// The `path` of the source, or the path of a folder within the source.
         path: String,
         /// The limit that was exceeded.
         limit: u64,
-        /// Unit of the limit, such as `bytes of manifests` or `files and folders`.
+        /// The counted items, such as `bytes of manifests` or `files and folders`.
         what: &'static str,
     },
-    /// A pattern is invalid.
+    /// An invalid pattern.
     #[error("invalid pattern {pattern:?}: {reason}")]
     Pattern {
-        /// The pattern as written.
+        /// The pattern, as written.
         pattern: String,
         /// Reason why the pattern is invalid.
         reason: &'static str,
     },
-    /// The repository could not be read.
+    /// A repository that couldn't be read.
     #[error("cannot read repository {repository}: {reason}")]
     Read {
         /// Address of the repository, without secrets.
@@ -406,10 +407,10 @@ pub enum SourceError {
         /// Message from the Git library, including its causes.
         reason: String,
     },
-    /// Content stored by Git LFS could not be fetched.
+    /// Content in Git LFS that couldn't be fetched.
     #[error(transparent)]
     Lfs(#[from] crate::lfs::LfsError),
-    /// A folder could not be committed.
+    /// A folder that couldn't be committed.
     #[error("cannot commit {}: {reason}", folder.display())]
     Write {
         /// The folder on this machine.
@@ -422,12 +423,12 @@ pub enum SourceError {
 /// Cause of a [`SourceError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureCause {
-    /// The content of the revision or of the specification. The same revision will always fail.
+    /// The content of the revision or the specification. Every attempt with the same revision will fail.
     Content,
-    /// A program or a server refused something that the revision refers to. The cause may be the revision,
-    /// the program or the server.
+    /// A program or a server rejected something that the revision refers to. The revision, the program or the
+    /// server may be at fault.
     Refusal,
-    /// The environment, such as an unreachable repository or a missing program. A retry may succeed.
+    /// The environment, for example an unreachable repository or a missing program. A retry may succeed.
     Environment,
 }
 

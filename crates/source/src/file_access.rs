@@ -1,4 +1,4 @@
-//! Access to files by path, in a commit or a chart.
+//! Access to files by path, either in a commit or in a chart archive.
 
 use std::cmp::Ordering;
 
@@ -8,20 +8,20 @@ use crate::tree::{self, CommitReader, path_segments};
 
 /// Files that can be accessed by normalized paths.
 pub(crate) trait FileAccess {
-    /// Returns the content of a file. `None` if the file does not exist.
+    /// Returns the content of a file, or `None` if the file doesn't exist.
     fn read_file(&self, path: &str) -> Result<Option<Vec<u8>>, SourceError>;
 
-    /// Returns the normalized paths of all files below a folder. The result is empty if the folder doesn't
-    /// exist.
+    /// Returns the normalized paths of all files in a folder and its subfolders. Returns an empty list if the
+    /// folder doesn't exist.
     fn list_files(&self, folder: &str) -> Result<Vec<String>, SourceError>;
 
-    /// Returns the ID of a folder's content if the folder can be copied as a whole. `None` if the folder
-    /// doesn't exist.
+    /// Returns an ID for the content of a folder. Returns `None` if the folder doesn't exist or can't be
+    /// copied as a whole.
     fn folder_content_id(&self, _folder: &str) -> Result<Option<String>, SourceError> {
         Ok(None)
     }
 
-    /// Describes the location for messages.
+    /// Returns a description of the commit or chart, for messages.
     fn location_text(&self) -> String;
 }
 
@@ -54,14 +54,15 @@ pub(crate) fn is_pattern(path: &str) -> bool {
     path.contains(['*', '?', '['])
 }
 
-/// Resolves a path relative to a folder. A leading slash refers to the root.
+/// Resolves a path relative to a folder. A path that starts with a slash is relative to the root.
 pub(crate) fn resolve_path(folder: &str, path: &str) -> Result<String, SourceError> {
     let base = if path.starts_with('/') { "" } else { folder };
     tree::resolve_path(base, path).ok_or_else(|| SourceError::Outside { path: path.to_owned() })
 }
 
-/// Returns the files that match a pattern. Files in a folder come before files in its subfolders, and each
-/// group is sorted by name. `**` matches any number of folders. Other wildcards match within a single name.
+/// Returns the files that match a pattern. The files in a folder precede the files in its subfolders, and
+/// both groups are sorted by name. `**` matches any number of folders. Other wildcards match within a single
+/// name.
 pub(crate) fn matching_files(files: &dyn FileAccess, pattern: &str) -> Result<Vec<String>, SourceError> {
     let pattern: Vec<&str> = path_segments(pattern).collect();
     let plain = pattern.iter().take_while(|part| !is_pattern(part)).count();
@@ -73,7 +74,8 @@ pub(crate) fn matching_files(files: &dyn FileAccess, pattern: &str) -> Result<Ve
 }
 
 fn matches(pattern: &[&str], path: &[&str]) -> bool {
-    // Examine each pattern element once per path segment, regardless of the number of `**`.
+    // For each pattern element, track which path segments it can reach. The time is then proportional to the
+    // product of both lengths, even with many `**`.
     let mut reached = vec![false; path.len().saturating_add(1)];
     if let Some(first) = reached.first_mut() {
         *first = true;
@@ -135,7 +137,7 @@ mod tests {
         }
     }
 
-    /// Tests the examples in Argo CD's documentation.
+    /// The examples come from Argo CD's documentation.
     #[test]
     fn patterns_and_their_order() {
         let files = TestFiles(&[

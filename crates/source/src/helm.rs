@@ -1,4 +1,4 @@
-//! Helm charts: the arguments for `helm template`, and its output.
+//! Helm charts: arguments for `helm template`, and processing of its output.
 
 mod capabilities;
 mod dependencies;
@@ -23,37 +23,36 @@ use capabilities::capability_arguments;
 use dependencies::Dependencies;
 use values::ValuesFile;
 
-/// Maximum length of a release name. Helm limits it because the name becomes part of object names.
+/// Maximum length of a release name. Helm has this limit because the name becomes part of object names.
 const RELEASE_MAX: usize = 53;
-/// Comment with the name of the template, which Helm prints before each manifest.
+/// Start of the comment that Helm prints before each manifest. The name of the template follows.
 const SOURCE_COMMENT: &str = "# Source: ";
 
-/// Input for Helm, except for the chart itself.
+/// Inputs of `helm template`, except for the chart itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HelmPlan {
     tool: Tool,
-    /// Name of the chart, for messages.
+    /// Name of the chart or the path of its folder, for messages.
     chart: String,
-    /// Release name. `arguments` contains all arguments after the chart, except those for files.
+    /// Name of the release.
     release: String,
     arguments: Vec<String>,
-    /// Values files in order.
+    /// Values files, in the order of Helm's arguments.
     values: Vec<ValuesFile>,
-    /// File parameters by name.
+    /// Names of file parameters, and the files.
     files: Vec<(String, ValuesFile)>,
-    /// True if values are validated against the chart's schema.
+    /// True if Helm validates the values against the chart's schema.
     has_schema: bool,
-    /// Helm values that must not appear in error messages.
+    /// Values from the source that must not appear in error messages.
     private_values: private_values::PrivateValues,
     /// Missing dependencies.
     dependencies: Dependencies,
-    /// True if credentials may be sent to servers that are listed in a repository's index.
+    /// True if credentials may be sent to other servers that are named in a repository's index.
     passes_credentials: bool,
 }
 
 impl HelmPlan {
-    /// Creates the plan for a chart from its source. `folder` is the chart's folder among the accessible
-    /// files.
+    /// Creates the plan for rendering a chart. `folder` is the chart's folder within `files`.
     pub fn new(
         source: &ApplicationSource,
         (folder, files): (&str, &dyn FileAccess),
@@ -88,10 +87,10 @@ impl HelmPlan {
             arguments.extend(is_asked.then(|| argument.to_owned()));
         }
         arguments.extend(parameter_arguments(&helm, variables));
-        // Helm would treat the part after a comma as another file parameter.
+        // Helm splits this argument at commas, so a comma in the name would start another file parameter.
         if let Some(one) = helm.file_parameters.iter().find(|one| one.name.contains([',', '='])) {
             return Err(wrong(format!(
-                "the name {:?} in source.helm.fileParameters has a comma or an equals sign; use the name of one value, such as a.b",
+                "the name {:?} in source.helm.fileParameters contains a comma or an equals sign; use the name of a single value, such as a.b",
                 one.name
             )));
         }
@@ -116,13 +115,13 @@ impl HelmPlan {
         })
     }
 
-    /// Fetches missing dependencies. The caller must not be using the source repository at the same time,
-    /// because the dependencies may be in that repository as well.
+    /// Fetches missing dependencies. The caller must not be reading the source repository at the same time,
+    /// because the dependencies may be in that repository, too.
     pub fn fetch(&mut self, making: &RenderInputs) -> Result<(), SourceError> {
         self.dependencies.fetch(&self.chart, self.passes_credentials, making)
     }
 
-    /// Copies dependencies that are in the same commit to the chart's dependency folder.
+    /// Copies dependencies in the same commit to the chart's folder for dependencies.
     pub fn copy_local_dependencies(
         &self,
         reader: &CommitReader<'_>,
@@ -132,7 +131,7 @@ impl HelmPlan {
         self.dependencies.copy_local(reader, folder, workshop)
     }
 
-    /// Adds the plan to a digest.
+    /// Adds the inputs of `helm template` to a digest.
     pub fn digest(&self, hasher: &mut Sha256) {
         let mut add = |bytes: &[u8]| {
             hasher.update(u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_be_bytes());
@@ -151,7 +150,7 @@ impl HelmPlan {
         self.dependencies.digest(hasher);
     }
 
-    /// Renders the chart in a subfolder of the working folder.
+    /// Renders a chart in a folder of the working folder.
     pub fn render(
         &self,
         workshop: &WorkingFolder,
@@ -168,7 +167,7 @@ impl HelmPlan {
             vec!["template".into(), self.release.clone().into(), chart.clone().into()];
         arguments.extend(self.arguments.iter().map(Into::into));
         let mut names = Vec::new();
-        // Use relative paths, because Helm splits paths at commas.
+        // Use relative paths, because Helm splits paths at commas, and the absolute path may contain a comma.
         let mut give = |option: String, file: String, given: &ValuesFile| -> Result<(), SourceError> {
             workshop.write_file(&file, &given.content)?;
             let path = format!("../{file}");
@@ -210,7 +209,7 @@ impl HelmPlan {
         let lines = text.lines().map(|line| line.trim().trim_start_matches("Error: "));
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("Use --debug"));
         let mut values = self.private_values.to_mask_values();
-        // Mask the content of these files, because Helm has read them and may quote it.
+        // Helm has read these files and may quote their content, so mask it.
         for given in self.values.iter().chain(self.files.iter().map(|(_, given)| given)) {
             values.add_file(&String::from_utf8_lossy(&given.content));
         }
@@ -224,7 +223,7 @@ impl HelmPlan {
     }
 }
 
-/// Checks a release name against Helm's rules.
+/// Returns an error if Helm would reject the release name.
 fn check_release(name: &str) -> Result<(), String> {
     let is_sign = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_part = |part: &str| {
@@ -232,7 +231,7 @@ fn check_release(name: &str) -> Result<(), String> {
     };
     if name.len() > RELEASE_MAX {
         return Err(format!(
-            "release name {name} has more than {RELEASE_MAX} characters; set a shorter one in source.helm.releaseName"
+            "release name {name} has more than {RELEASE_MAX} characters; set a shorter name in source.helm.releaseName"
         ));
     }
     match name.split('.').all(is_part) {
@@ -243,7 +242,7 @@ fn check_release(name: &str) -> Result<(), String> {
     }
 }
 
-/// Returns the source's inline values. `valuesObject` overrides `values`.
+/// Returns the inline values of the source. `valuesObject` takes precedence over `values`.
 fn inline_values(helm: &HelmSource) -> Option<ValuesFile> {
     let (name, content) = match &helm.values_object {
         Some(object) if !object.is_null() => ("source.helm.valuesObject", object.to_string()),
@@ -253,7 +252,7 @@ fn inline_values(helm: &HelmSource) -> Option<ValuesFile> {
     Some(ValuesFile { name: name.to_owned(), content: content.into_bytes() })
 }
 
-/// Returns the arguments for parameters. If a name occurs more than once, the last value takes precedence.
+/// Returns the arguments for the parameters. For each name and type, only the last parameter is used.
 fn parameter_arguments(helm: &HelmSource, variables: &Variables) -> Vec<String> {
     let mut counted: Vec<(&str, bool, String)> = Vec::new();
     for one in &helm.parameters {
@@ -267,7 +266,7 @@ fn parameter_arguments(helm: &HelmSource, variables: &Variables) -> Vec<String> 
     counted.into_iter().map(argument).collect()
 }
 
-/// Escapes a value for `--set`, where a comma starts the next value unless it is inside a list.
+/// Escapes commas in a value for `--set`. Unescaped commas separate values, except within a list.
 fn escape_value(value: &str) -> String {
     if value.starts_with('{') && value.ends_with('}') {
         return value.to_owned();
@@ -283,7 +282,7 @@ fn escape_value(value: &str) -> String {
     escaped
 }
 
-/// Splits Helm's output by template.
+/// Splits Helm's output into one file per template.
 fn split_output(chart: &str, text: &[u8]) -> Vec<File> {
     let mut files: Vec<File> = Vec::new();
     let mut lines = text.split_inclusive(|byte| *byte == b'\n').peekable();

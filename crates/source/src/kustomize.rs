@@ -1,4 +1,4 @@
-//! Kustomizations: the folders that they require, edits to them, and the output of `kustomize build`.
+//! Kustomizations: their required folders, edits from the source, and calls of `kustomize build`.
 //!
 //! ```text
 //! kustomization ─ apply_edits ─▶ KustomizationRequirements ─▶ folders of the commit
@@ -37,20 +37,20 @@ use requirements::KustomizationRequirements;
 pub(crate) use requirements::RemoteEntry;
 use written_kustomization::{FETCHED_FOLDER, KustomizationEdit};
 
-/// Part of Kustomize's message about an environment file that isn't valid UTF-8. The message also quotes the
-/// file's content.
+/// Part of Kustomize's message about an environment file that isn't valid UTF-8. The message also contains
+/// the file.
 const NOT_UTF8_MESSAGE: &str = "has invalid utf8 bytes";
 
-/// Input for Kustomize.
+/// Inputs of `kustomize build`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KustomizePlan {
     tool: Tool,
     path: String,
-    /// Required folders. None of them contains another one.
+    /// Required folders of the commit. No folder contains another one.
     folders: Vec<(String, ObjectId)>,
-    /// Edited kustomizations.
+    /// Requirements and edits of the kustomizations in the commit.
     needs: KustomizationRequirements,
-    /// Required parts of other repositories, by number.
+    /// Required parts of other repositories. The index is the number of the repository.
     trees: Vec<FetchedTree>,
 }
 
@@ -65,29 +65,29 @@ fn invalid_kustomization(file: &str, reason: impl Into<String>) -> SourceError {
     SourceError::Kustomization { file: file.to_owned(), reason: reason.into() }
 }
 
-/// Returns the kustomization in a folder. `None` if the folder doesn't contain a kustomization.
+/// Returns the kustomization in a folder, or `None` if there is none.
 fn find_kustomization(reader: &CommitReader<'_>, folder: &str) -> Result<Option<Kustomization>, SourceError> {
     for name in KUSTOMIZATION_FILES {
         let file = join_paths(folder, name);
         let Some(entry) = reader.lookup(&file)? else { continue };
         let Some(content) = reader.content(&file, &entry)? else { continue };
         let text = String::from_utf8(content).map_err(|_| invalid_kustomization(&file, "not UTF-8 text"))?;
-        // An empty kustomization is valid.
+        // Kustomize accepts an empty kustomization.
         let value = if text.trim().is_empty() { Ok(Value::Null) } else { serde_saphyr::from_str(&text) };
         let value =
             value.map_err(|error| invalid_kustomization(&file, crate::error::to_line(&error.to_string())))?;
         return match value {
             Value::Null => Ok(Some(Kustomization { file, value: Value::Object(serde_json::Map::new()) })),
             Value::Object(_) => Ok(Some(Kustomization { file, value })),
-            _ => Err(invalid_kustomization(&file, "it is not a map of fields")),
+            _ => Err(invalid_kustomization(&file, "not a map of fields")),
         };
     }
     Ok(None)
 }
 
 impl KustomizePlan {
-    /// Creates the plan for a kustomization from its source. Returns the plan and the remote entries to pass
-    /// to [`Self::fetch`].
+    /// Creates the plan for rendering a kustomization. Also returns the remote entries, which the caller must
+    /// pass to [`Self::fetch`].
     pub fn new(
         source: &ApplicationSource,
         path: &str,
@@ -111,8 +111,8 @@ impl KustomizePlan {
         Ok((Self { tool, path: path.to_owned(), folders, needs, trees }, entries))
     }
 
-    /// Fetches remote entries. The caller must not be using the source repository at the same time, because
-    /// the entries may be in that repository as well.
+    /// Fetches remote entries. The caller must not be reading the source repository at the same time, because
+    /// the entries may be in that repository, too.
     pub fn fetch(&mut self, entries: Vec<RemoteEntry>, making: &RenderInputs) -> Result<(), SourceError> {
         if !entries.is_empty() {
             self.trees = fetch_entries::fetch_entries(&mut self.needs, entries, making)?;
@@ -120,7 +120,7 @@ impl KustomizePlan {
         Ok(())
     }
 
-    /// Adds the plan to a digest.
+    /// Adds the inputs of Kustomize to a digest.
     pub fn digest(&self, hasher: &mut Sha256) {
         let mut add = |text: &str| {
             hasher.update(text.as_bytes());
@@ -138,7 +138,7 @@ impl KustomizePlan {
         self.trees.iter().for_each(|tree| tree.digest(hasher));
     }
 
-    /// Copies the required folders of the source.
+    /// Copies the required folders of the commit to the working folder.
     pub fn copy(&self, reader: &CommitReader<'_>, workshop: &WorkingFolder) -> Result<(), SourceError> {
         let changed = |file: &str, to: &str| {
             self.needs.edits.get(file).map(|edit| edit.files_to_write(SOURCE_FOLDER, to))
@@ -149,7 +149,7 @@ impl KustomizePlan {
         })
     }
 
-    /// Copies the required parts of other repositories to folders next to the source.
+    /// Copies the required parts of other repositories to folders next to the source's folder.
     fn copy_fetched(&self, workshop: &WorkingFolder, making: &RenderInputs) -> Result<(), SourceError> {
         for (number, tree) in self.trees.iter().enumerate() {
             let root = format!("{FETCHED_FOLDER}/{number}");
@@ -165,7 +165,8 @@ impl KustomizePlan {
         Ok(())
     }
 
-    /// Runs Kustomize in a working folder that contains the source's folders, and returns its output.
+    /// Calls Kustomize, and returns its output. The working folder must already contain the folders of the
+    /// source.
     pub fn build(&self, workshop: &WorkingFolder, making: &RenderInputs) -> Result<Vec<File>, SourceError> {
         self.copy_fetched(workshop, making)?;
         let name = self.tool.program.file_name().unwrap_or_default().to_string_lossy();
@@ -188,7 +189,7 @@ impl KustomizePlan {
                     strip_log_prefix(line.trim()).trim_start_matches("Error: ").trim_start_matches("error: ")
                 });
                 let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-                // This message quotes the file byte by byte.
+                // Kustomize's message contains the whole file, so replace the message.
                 if words.contains(NOT_UTF8_MESSAGE) {
                     let reason = "an env file of a generator is not UTF-8 text".to_owned();
                     return Err(SourceError::Tool { call, path: self.path.clone(), reason, is_refusal });
@@ -200,7 +201,7 @@ impl KustomizePlan {
         }
     }
 
-    /// Replaces the folders of fetched repositories in a message with the names of the repositories.
+    /// Replaces paths of fetched repositories in a message with the addresses of the repositories.
     fn replace_folder_names(&self, text: &str) -> String {
         let numbered = self.trees.iter().enumerate().rev();
         numbered.fold(text.to_owned(), |text, (number, tree)| {
@@ -209,8 +210,8 @@ impl KustomizePlan {
     }
 }
 
-/// Returns the values of all Secrets in a working folder. Kustomize quotes files that it can't parse,
-/// including whole patches.
+/// Returns the secret values in a working folder. They must be masked, because Kustomize quotes files that it
+/// can't parse, including whole patches.
 fn secret_values(workshop: &WorkingFolder) -> MaskValues {
     let mut secrets = MaskValues::default();
     let is_manifest = |name: &str| {
@@ -230,8 +231,8 @@ fn secret_values(workshop: &WorkingFolder) -> MaskValues {
     secrets
 }
 
-/// Removes the prefix that `kubectl` prints before an error: severity, time, process ID and source line. The
-/// prefix differs in every run, so each error would otherwise look like a new one.
+/// Removes the prefix of an error from `kubectl`: severity, time, process ID and source line. The prefix is
+/// different for each call, so the same error would otherwise seem to be a new one.
 fn strip_log_prefix(line: &str) -> &str {
     let mut text = line.split_ascii_whitespace();
     let is_day = |day: &str| {

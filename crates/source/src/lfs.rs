@@ -1,5 +1,5 @@
-//! Git LFS: files whose content is stored outside the repository. The repository contains a pointer with the
-//! content's digest, and an LFS server provides the content.
+//! Git LFS, which stores the content of files outside the repository. The repository contains a pointer with
+//! the digest of the content, and an LFS server provides the content.
 //!
 //! ```text
 //! Repository::with_reader ─▶ CommitReader::content ─ Pointer? ─▶ Lookup ─ Store: present? ─▶ content
@@ -8,9 +8,9 @@
 //!                        endpoint: server ─▶ batch: locations ─▶ verified content ─▶ Store
 //! ```
 //!
-//! LFS is enabled by `enableLfs` in the repository's Secret. Content is stored next to the mirror, separately
-//! for each repository. A pointer therefore gives access to an object only if the server grants this
-//! repository access to it.
+//! `enableLfs` in a repository's Secret enables Git LFS. Content is stored next to the mirror, separately for
+//! each repository. A pointer therefore gives access only to objects that the server provides for this
+//! repository.
 
 mod batch;
 mod config;
@@ -25,8 +25,9 @@ pub use error::LfsError;
 pub(crate) use fetch::{Lfs, LfsSource};
 pub(crate) use lookup::{CONFIG, Lookup};
 
-/// Maximum number of times that a commit is read because of missing objects. Content that has been fetched
-/// may reveal more pointers.
+/// Maximum number of times that a commit is read because objects are missing. Reading the commit again may
+/// reveal further pointers in the fetched content.
 pub(crate) const ROUNDS_MAX: usize = 32;
-/// Remedy that is suggested if a server doesn't have an object.
-pub(crate) const PUSH_HINT: &str = "push it with `git lfs push --all origin`, or commit the file again";
+/// Advice that is given if a server doesn't have an object.
+pub(crate) const PUSH_HINT: &str =
+    "push the object with `git lfs push --all origin`, or commit the file again";

@@ -1,5 +1,5 @@
-//! Manifests from Git repositories, Helm charts and kustomizations. Git repositories are read without a checkout, without a `git`
-//! program and without the machine's Git configuration.
+//! Manifests from Git repositories, Helm charts and kustomizations. Git repositories are read without a
+//! checkout, without a `git` program, and without the machine's Git configuration.
 //!
 //! ```text
 //! repoURL ─ Address ─▶ Repository ─ observe ─▶ Refs ─ resolve(targetRevision) ─▶ commit
@@ -7,15 +7,16 @@
 //!                                 folder: unchanged; chart: `helm template`; kustomization: `kustomize build`
 //! ```
 //!
-//! A local repository is read in place. A remote repository has a mirror in the state directory (`remote`):
-//! `observe` lists its refs, and a commit is fetched if its files are needed but missing.
+//! A local repository is read in place. A remote repository has a mirror in the state directory (`remote`).
+//! `observe` lists the refs of the remote repository. A commit is fetched when its files are needed and the
+//! mirror doesn't contain them.
 //!
-//! All functions block, so call them outside async threads. A single `observe` is enough for all users of a
-//! repository, because [`Repository::resolve`] uses the latest result. The same commit with the same
-//! parameters always has the same [`LocatedManifests::key`], which makes it a suitable cache key for rendered
-//! manifests.
+//! All functions block, so async code must call them in separate threads. [`Repository::resolve`] uses the
+//! latest observation, so a single call of `observe` is enough for all users of a repository. The same commit
+//! and parameters always have the same [`LocatedManifests::key`], which is therefore a suitable cache key for
+//! rendered manifests.
 //!
-//! Unsupported features cause errors rather than empty results. Errors don't contain secrets.
+//! An unsupported feature causes an error rather than an empty result. Errors don't contain secrets.
 
 mod address;
 mod cache;

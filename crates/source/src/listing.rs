@@ -1,10 +1,10 @@
-//! Lists the files in a commit, for generators that select files by their own rules.
+//! Access to all files of a commit, for generators that select files by their own rules.
 
 use crate::{Limits, Repository, SourceError};
 
 impl Repository {
-    /// Returns the paths of all files in a commit, sorted. Includes links but excludes the content of
-    /// submodules.
+    /// Returns the paths of all files in a commit, in sorted order. The result contains links, but no files
+    /// in submodules.
     ///
     /// # Errors
     ///
@@ -13,12 +13,12 @@ impl Repository {
         self.with_reader(commit, limits, |reader| reader.paths())
     }
 
-    /// Returns the content of a file in a commit, following links. `None` if the file doesn't exist.
+    /// Returns the content of a file in a commit, or `None` if the file doesn't exist. Follows links.
     ///
     /// # Errors
     ///
-    /// Returns an error if the commit is unavailable, a link leads outside the commit, or the file is larger
-    /// than `limits` allows.
+    /// Returns an error if the commit is unavailable, if a link refers to a target outside the commit, or if
+    /// the file is larger than `limits` allows.
     pub fn content(&self, commit: &str, path: &str, limits: &Limits) -> Result<Option<Vec<u8>>, SourceError> {
         self.with_reader(commit, limits, |reader| match reader.lookup(path)? {
             Some(entry) => reader.content(path, &entry),

@@ -1,4 +1,4 @@
-//! Finds a source's manifests in a commit, and reads or renders them.
+//! Manifests of a source in a commit: how to locate, read and render them.
 
 use gix::ObjectId;
 use sha2::{Digest as _, Sha256};
@@ -15,16 +15,16 @@ use crate::tools::WorkingFolder;
 use crate::tree::{CommitReader, join_paths};
 use crate::{SourceError, helm, kustomize};
 
-/// A source's manifests in a commit, before they are rendered.
+/// Location of a source's manifests in a commit. The manifests haven't been rendered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatedManifests {
-    /// Digest of the content and the parameters. Equal keys imply equal manifests.
+    /// Digest of the content and the parameters. The same key always results in the same manifests.
     pub key: Digest,
-    /// Commit in hexadecimal.
+    /// ID of the commit, in hexadecimal.
     pub commit: String,
     folder: ObjectId,
     path: String,
-    /// True if Git LFS pointers are replaced with their content.
+    /// True if Git LFS pointers are replaced with the content of their objects.
     has_lfs: bool,
     content: LocatedContent,
 }
@@ -37,7 +37,7 @@ enum LocatedContent {
 }
 
 impl LocatedManifests {
-    /// Returns the source type, as it appears in an Application's status.
+    /// Returns the type of the source, as shown in an Application's status.
     pub fn source_type(&self) -> &'static str {
         match self.content {
             LocatedContent::Directory(_) => SourceType::Directory.name(),
@@ -46,14 +46,14 @@ impl LocatedManifests {
         }
     }
 
-    /// Returns true if the manifests must be rendered by Helm or Kustomize.
+    /// Returns true if Helm or Kustomize must render the manifests.
     pub fn is_rendered(&self) -> bool {
         !matches!(self.content, LocatedContent::Directory(_))
     }
 }
 
 impl Repository {
-    /// Finds a source's manifests in a commit. Returns an error if they can't be read.
+    /// Locates the manifests of a source in a commit. Returns an error if they can't be rendered.
     pub fn locate_manifests(
         &self,
         source: &ApplicationSource,
@@ -65,15 +65,15 @@ impl Repository {
         let started = self.with_reader_and_lfs(with_lfs, &making.limits, |reader| {
             locate_manifests(reader, source, making)
         })?;
-        // The repository must not be in use at this point, because the dependencies may be in the same
-        // repository.
+        // At this point, the repository must not be in use: dependencies may be in the same repository, and
+        // fetching them modifies its mirror.
         started.complete(making)
     }
 
-    /// Reads or renders the manifests.
+    /// Reads the located manifests or, if necessary, renders them.
     pub fn read(&self, located: &LocatedManifests, making: &RenderInputs) -> Result<Vec<File>, SourceError> {
         let LocatedManifests { commit, folder, path, has_lfs: lfs, content: how, .. } = located;
-        // Use the LFS setting from the call to `locate_manifests`, because it is part of the key.
+        // The setting for Git LFS is part of the key, so use the setting from the call to `locate_manifests`.
         let commit = (commit.as_str(), *lfs);
         let reading = |using: &dyn Fn(&CommitReader<'_>) -> Result<(), SourceError>| {
             self.with_reader_and_lfs(commit, &making.limits, using)
@@ -99,7 +99,7 @@ impl Repository {
     }
 }
 
-/// Located manifests whose remote dependencies haven't been fetched yet.
+/// Manifests that have been located, except for their remote dependencies.
 struct PendingLocate {
     hasher: Sha256,
     commit: String,
@@ -107,12 +107,12 @@ struct PendingLocate {
     path: String,
     has_lfs: bool,
     content: LocatedContent,
-    /// Remote entries of a kustomization.
+    /// Remote entries of the kustomizations.
     entries: Vec<kustomize::RemoteEntry>,
 }
 
 impl PendingLocate {
-    /// Fetches the remote dependencies, which completes the key.
+    /// Fetches the remote dependencies, and adds them to the key.
     fn complete(self, making: &RenderInputs) -> Result<LocatedManifests, SourceError> {
         let Self { mut hasher, commit, folder, path, has_lfs: lfs, content: mut how, entries } = self;
         match &mut how {
@@ -149,7 +149,7 @@ fn locate_manifests(
     let directory = source.directory.clone().unwrap_or_default();
     let recurse = kind != SourceType::Directory || directory.recurse;
     let has_links = reader.list(folder, &path, recurse)?.iter().any(|entry| entry.is_link());
-    // A link may lead to any other folder in the commit.
+    // A link may refer to any file in the commit, so the content is the whole commit.
     let content = if has_links { reader.root } else { folder };
     let mut hasher = Sha256::new();
     for part in [&content.to_string(), path.as_str(), kind.name()] {

@@ -1,4 +1,4 @@
-//! Finds the manifests of a chart version, and renders them.
+//! Manifests of a chart from a Helm repository or registry: how to locate and render them.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::repository::File;
 use crate::source_type::{self, SourceType};
 use crate::tools::WorkingFolder;
 
-/// A chart version, with its Helm parameters.
+/// A version of a chart, and Helm's inputs for rendering it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatedChart {
-    /// Digest of the content and the parameters. Equal keys imply equal manifests.
+    /// Digest of the content and the parameters. The same key always results in the same manifests.
     pub key: Digest,
     archive: Arc<Archive>,
     chart: String,
@@ -26,7 +26,7 @@ pub struct LocatedChart {
 }
 
 impl ChartRepository {
-    /// Fetches a chart version and combines it with its Helm parameters.
+    /// Fetches a version of a chart, and prepares the inputs for rendering it.
     pub fn locate(
         &self,
         source: &ApplicationSource,
@@ -54,7 +54,7 @@ impl ChartRepository {
         Ok(LocatedChart { key: Digest(hasher.finalize().into()), archive, chart, plan })
     }
 
-    /// Renders the manifests of a chart.
+    /// Renders the located chart, and returns its manifests.
     pub fn render(&self, located: &LocatedChart, making: &RenderInputs) -> Result<Vec<File>, SourceError> {
         let workshop = WorkingFolder::create(&making.tools)?;
         for (path, content) in &located.archive.files {

@@ -1,4 +1,4 @@
-//! Finds a source's manifests at their origin, and reads or renders them.
+//! Manifests of a source, either in a Git repository or in a chart repository.
 
 use tidegate_model::Digest;
 use tidegate_model::argo::ApplicationSource;
@@ -10,17 +10,18 @@ use crate::origin::Origin;
 use crate::render_inputs::RenderInputs;
 use crate::repository::File;
 
-/// A source's manifests in a revision, before they are rendered.
+/// Location of a source's manifests in a revision. The manifests haven't been rendered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocatedSource {
-    /// Folder in a commit of a Git repository.
+    /// A folder in a commit of a Git repository.
     Git(LocatedManifests),
-    /// Version of a chart.
+    /// A version of a chart.
     Chart(Box<LocatedChart>),
 }
 
 impl LocatedSource {
-    /// Returns the digest of the content and the parameters. Equal keys imply equal manifests.
+    /// Returns the digest of the content and the parameters. The same key always results in the same
+    /// manifests.
     pub fn key(&self) -> Digest {
         match self {
             Self::Git(located) => located.key,
@@ -28,7 +29,7 @@ impl LocatedSource {
         }
     }
 
-    /// Returns the source type, as it appears in an Application's status.
+    /// Returns the type of the source, as shown in an Application's status.
     pub fn source_type(&self) -> &'static str {
         match self {
             Self::Git(located) => located.source_type(),
@@ -36,7 +37,7 @@ impl LocatedSource {
         }
     }
 
-    /// Returns true if the manifests must be rendered by Helm or Kustomize.
+    /// Returns true if Helm or Kustomize must render the manifests.
     pub fn is_rendered(&self) -> bool {
         match self {
             Self::Git(located) => located.is_rendered(),
@@ -46,7 +47,7 @@ impl LocatedSource {
 }
 
 impl Origin {
-    /// Finds a source's manifests in a commit or version.
+    /// Locates the manifests of a source in a revision, which is a commit or a version of a chart.
     pub fn locate(
         &self,
         source: &ApplicationSource,
@@ -63,7 +64,7 @@ impl Origin {
         }
     }
 
-    /// Reads or renders the manifests.
+    /// Reads the located manifests or, if necessary, renders them.
     pub fn read_manifests(
         &self,
         found: &LocatedSource,

@@ -1,15 +1,16 @@
-//! Matches changed files with Applications (`argocd.argoproj.io/manifest-generate-paths`).
+//! The `argocd.argoproj.io/manifest-generate-paths` annotation, which selects the files that affect an
+//! Application.
 
 use std::iter::Peekable;
 
-/// Maximum length of file names and patterns, in characters: four times the limit of any file system. Longer
-/// names and patterns are treated as matches.
+/// Maximum length of file names and patterns, in characters. Longer ones always match. The maximum is four
+/// times as long as a name in any file system.
 const NAME_CHARS_MAX: usize = 1024;
 
-/// Returns true if an Application must be compared after the given files have changed. `paths` is the value
-/// of its annotation, and `folder` is the path of its source. Paths with a leading slash are relative to the
-/// repository root; other paths are relative to the folder. Without the annotation, or if it is unknown which
-/// files changed, every change counts.
+/// Returns true if an Application must be compared after files have changed. `paths` is the value of the
+/// annotation, and `folder` is the path of the source. In the annotation, paths with a leading slash are
+/// relative to the root of the repository, and other paths are relative to `folder`. Returns true if the
+/// annotation is empty or if the changed files are unknown.
 pub fn is_affected<'f>(paths: &str, folder: &str, changed: impl IntoIterator<Item = &'f str>) -> bool {
     let paths: Vec<Vec<String>> = paths
         .split(';')
@@ -38,7 +39,7 @@ fn has_longer(paths: &[Vec<String>], chars_max: usize) -> bool {
     paths.iter().flatten().any(|part| part.len() > chars_max && part.chars().count() > chars_max)
 }
 
-/// Splits a path and resolves `.` and `..`. The result never leaves the repository.
+/// Splits a path into segments, and resolves `.` and `..`. A `..` at the root is ignored.
 fn normalize_path(path: &str) -> Vec<String> {
     let mut plain = Vec::new();
     for part in path.split('/') {
@@ -51,16 +52,17 @@ fn normalize_path(path: &str) -> Vec<String> {
     plain
 }
 
-/// Returns true if a pattern matches an entire path. Wildcards match within a single segment.
+/// Returns true if a pattern matches a whole path. Each wildcard matches within a single segment.
 fn matches(pattern: &[String], path: &[String]) -> bool {
     pattern.len() == path.len()
         && pattern.iter().zip(path).all(|(pattern, name)| matches_segment(pattern, name))
 }
 
-/// Matches `*`, `?`, `[a-z]`, `[^a]` and `\` like Go's `path.Match`. An invalid pattern never matches.
+/// Matches `*`, `?`, `[a-z]`, `[^a]` and `\` in the same way as Go's `path.Match`. An invalid pattern doesn't
+/// match.
 pub(crate) fn matches_segment(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    // Position at which to resume after a mismatch: the last star matches one more character.
+    // After a mismatch, matching continues here, and the last star matches one more character.
     let (mut at, mut of, mut star) = (0, 0, None);
     loop {
         let rest = pattern.get(at..).unwrap_or_default();
@@ -91,8 +93,8 @@ pub(crate) fn matches_segment(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Matches one character. Returns the result and the length of the pattern element. `None` if the element is
-/// invalid.
+/// Matches one character with the first element of a pattern. Returns the result and the length of the
+/// element, or `None` if the element is invalid.
 fn match_one(pattern: &[char], sign: char) -> Option<(bool, usize)> {
     let mut signs = pattern.iter().copied().peekable();
     match signs.next()? {
@@ -129,8 +131,8 @@ fn parse_bound(signs: &mut Peekable<impl Iterator<Item = char>>) -> Option<(char
 mod tests {
     use super::*;
 
-    /// Regression test for a problem found by fuzzing: a large character class after a star was examined at
-    /// every position in a name.
+    /// Regression test: matching was slow if a large character class followed a star, because the class was
+    /// evaluated for every position in the name. Fuzzing found this problem.
     #[test]
     fn expensive_patterns_count_as_affected() {
         let class = format!("*[{}]", "a-b".repeat(20_000));

@@ -1,5 +1,5 @@
-//! Masks values in error messages from Helm and Kustomize. These messages may quote any value, and everyone
-//! with access to the Application can see them.
+//! Masking of values in error messages from Helm and Kustomize. These messages may contain any value, and
+//! everyone with access to the Application can read them.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 
-/// Replacement for a value. Its fixed length hides the length of the value.
+/// Replacement for a value. Its length is fixed, so it doesn't reveal the length of the value.
 const MASK: &str = "++++++++";
-/// Minimum length of a value that is masked. Shorter values can't be distinguished from ordinary words.
+/// Minimum length of a masked value, in bytes. Shorter values can't be distinguished from ordinary words.
 const WORD_BYTES: usize = 4;
-/// Minimum length of a value that is also masked inside words.
+/// Minimum length of a value that is masked even within a word, in bytes.
 const ANYWHERE_BYTES: usize = 8;
-/// Common words that are never masked.
+/// Common words, which are never masked.
 const PUBLIC_WORDS: [&str; 11] = [
     "true",
     "false",
@@ -28,39 +28,40 @@ const PUBLIC_WORDS: [&str; 11] = [
     "execution",
 ];
 
-/// Kind whose objects contain only secret values.
+/// Kind of objects that contain only secret values.
 const SECRET: &str = "Secret";
-/// Field of a kustomization that generates Secrets.
+/// Kustomization field that generates Secrets.
 const GENERATOR: &str = "secretGenerator";
-/// Substring that occurs in both of the names above in any spelling. Texts without it are skipped quickly.
+/// Substring of `Secret` and `secretGenerator` in any spelling. Text without this substring is skipped to
+/// save time.
 const SECRET_SUBSTRING: &str = "ecret";
-/// Parts of field names that indicate secret values.
+/// Parts of field names that suggest that the value is secret.
 const SECRET_NAME_PARTS: [&str; 8] =
     ["password", "passwd", "passphrase", "secret", "token", "credential", "apikey", "privatekey"];
-/// Maximum nesting of manifests that are embedded in other manifests.
+/// Maximum nesting depth of manifests within strings of other manifests.
 const DEPTH_MAX: usize = 3;
 
-/// Values to mask.
+/// Set of values that must be masked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MaskValues {
     texts: BTreeSet<String>,
-    /// Base names of files that contain secrets.
+    /// Names, without folders, of files that contain secrets.
     files: BTreeSet<String>,
 }
 
 impl MaskValues {
-    /// Adds a text. Each of its lines is also masked on its own.
+    /// Adds a value. If it has several lines, each line is masked separately.
     pub fn add(&mut self, text: &str) {
         let is_telling = |line: &&str| line.len() >= WORD_BYTES && !PUBLIC_WORDS.contains(line);
         self.texts.extend(text.lines().map(str::trim).filter(is_telling).map(str::to_owned));
     }
 
-    /// Excludes a public text from masking.
+    /// Excludes a public value from masking.
     pub fn exclude(&mut self, text: &str) {
         self.texts.remove(text);
     }
 
-    /// Excludes the names in a path from masking, because they show the location of the error.
+    /// Excludes the names in a path from masking, because they help users to locate the error.
     pub fn exclude_path(&mut self, path: &str) {
         for part in path.split('/') {
             self.exclude(part);
@@ -68,12 +69,12 @@ impl MaskValues {
         }
     }
 
-    /// Returns true if a file is known to contain secrets.
+    /// Returns true if a file with this name contains secrets.
     pub fn has_file(&self, name: &str) -> bool {
         self.files.contains(name)
     }
 
-    /// Adds the content of a file that contains secrets.
+    /// Adds the values in a file that contains secrets.
     pub fn add_secret_file(&mut self, text: &str) {
         self.add_lines(text);
         for line in text.lines() {
@@ -84,7 +85,7 @@ impl MaskValues {
         }
     }
 
-    /// Adds a value and all values nested in it.
+    /// Adds a value, including all nested values.
     pub fn add_all(&mut self, value: &Value) {
         match value {
             Value::String(text) => self.add(text),
@@ -95,17 +96,17 @@ impl MaskValues {
         }
     }
 
-    /// Adds all values in a values file.
+    /// Adds all values of a values file.
     pub fn add_file(&mut self, text: &str) {
         match serde_saphyr::from_str::<Value>(text) {
             Ok(values) => self.add_all(&values),
-            // The tool may quote the content even if it is invalid.
+            // Helm and Kustomize may quote the content even if it is invalid YAML.
             Err(_) => self.add_lines(text),
         }
     }
 
-    /// Adds the values in a values file whose names suggest that they are secret. Adds the whole content if
-    /// the file is invalid.
+    /// Adds the values of a values file whose names suggest that they are secret. If the file is invalid
+    /// YAML, adds its whole content.
     pub fn add_suspicious(&mut self, text: &str) {
         match serde_saphyr::from_str::<Value>(text) {
             Ok(values) => self.add_suspicious_fields(&values),
@@ -124,14 +125,13 @@ impl MaskValues {
         }
     }
 
-    /// Adds the values of Secrets in a text, whether they are in manifests, a kustomization, or inline
-    /// patches.
+    /// Adds the values of Secrets. The text may contain manifests, a kustomization or inline patches.
     pub fn add_secrets(&mut self, text: &str) {
         self.add_secrets_at(text, DEPTH_MAX);
     }
 
     fn add_secrets_at(&mut self, text: &str, depth: usize) {
-        // This check makes it unnecessary to parse most texts.
+        // Most text doesn't need to be parsed.
         if !text.contains(SECRET_SUBSTRING) {
             return;
         }
@@ -172,7 +172,7 @@ impl MaskValues {
         }
     }
 
-    /// Adds the values of a Secret, both encoded and decoded.
+    /// Adds the values of a Secret, in both their encoded and their decoded form.
     fn add_decoded(&mut self, held: &Value) {
         self.add_all(held);
         let texts = held.as_object().into_iter().flat_map(|fields| fields.values().filter_map(Value::as_str));
@@ -180,7 +180,7 @@ impl MaskValues {
         decoded.for_each(|text| self.add(&text));
     }
 
-    /// Adds the literals of a Secret generator (`name=value`), and records its files.
+    /// Adds the `name=value` literals of a Secret generator, and records the names of its files.
     fn add_generator(&mut self, generator: &Value) {
         let listed = |name: &str| generator.get(name).and_then(Value::as_array).into_iter().flatten();
         for literal in listed("literals").filter_map(Value::as_str) {
@@ -193,7 +193,7 @@ impl MaskValues {
         }
     }
 
-    /// Adds the values that a patch sets in Secrets, even if the patch doesn't specify the kind.
+    /// Adds the values in a patch for Secrets. The patch itself need not contain the kind.
     fn add_patch(&mut self, entry: &Value) {
         if let Some(patch) = entry.get("patch").and_then(Value::as_str) {
             self.add_secret_file(patch);
@@ -212,7 +212,7 @@ impl MaskValues {
         text.lines().for_each(|line| self.add(value(line).trim().trim_matches(['"', '\''])));
     }
 
-    /// Returns the text with all values masked, regardless of how they are quoted.
+    /// Returns the message with all values masked, including the quoted forms that tools print.
     pub fn mask(&self, words: &str) -> String {
         let forms: BTreeSet<String> = self.texts.iter().flat_map(|value| quoted_forms(value)).collect();
         let mut longest_first: Vec<String> = forms.into_iter().collect();
@@ -221,12 +221,12 @@ impl MaskValues {
     }
 }
 
-/// Returns the part after the key, or the entire text if there is no key.
+/// Returns the part of an entry after its key. If there is no key, returns the whole entry.
 fn text_after_key(text: &str) -> &str {
     text.split_once('=').map_or(text, |(_, value)| value)
 }
 
-/// Returns a value in the forms in which Helm, Kustomize and their libraries print it in messages.
+/// Returns all forms of a value that Helm, Kustomize and their libraries print in messages.
 fn quoted_forms(value: &str) -> Vec<String> {
     let quoted = value.replace('\\', "\\\\");
     let in_double = quoted.replace('"', "\\\"");
@@ -237,7 +237,7 @@ fn quoted_forms(value: &str) -> Vec<String> {
         in_double.replace('\t', "\\x09"),
         quoted,
     ];
-    // Encoded forms of short values would match ordinary words.
+    // If a short value were encoded, the result could match an ordinary word.
     if value.len() >= ANYWHERE_BYTES {
         forms.push(BASE64.encode(value).trim_end_matches('=').to_owned());
         forms.push(form_urlencoded::byte_serialize(value.as_bytes()).collect());
@@ -245,7 +245,7 @@ fn quoted_forms(value: &str) -> Vec<String> {
     forms
 }
 
-/// Returns true if a field name suggests that the value is secret.
+/// Returns true if the name of a field suggests that its value is secret.
 fn is_secret_name(name: &str) -> bool {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let plain = plain.to_ascii_lowercase();
@@ -258,7 +258,7 @@ fn replace_value(text: &str, value: &str) -> String {
     while let Some((before, after)) = rest.split_once(value) {
         let is_inside = |sign: Option<char>| sign.is_some_and(char::is_alphanumeric);
         let mut back = before.chars().rev().chain(masked.chars().rev());
-        // The letter in an escape sequence such as `\n` isn't part of a word.
+        // The letter of an escape sequence such as `\n` isn't part of a word.
         let is_part = is_inside(back.next()) && back.next() != Some('\\') || is_inside(after.chars().next());
         masked.push_str(before);
         masked.push_str(if is_part && value.len() < ANYWHERE_BYTES { value } else { MASK });
@@ -281,7 +281,7 @@ mod tests {
             (json!({"db": {"password": "hunter2x"}}), "xhunter2xy", "x++++++++y"),
             (json!({"a": [{"b": key}]}), "cut: MIIEvQIBADANBg", "cut: ++++++++"),
             (json!({"pin": 482_915}), "pin 482915 is wrong", "pin ++++++++ is wrong"),
-            // Short values are masked only as whole words, and common words are never masked.
+            // A short value is masked only if it is a whole word. Common words are never masked.
             (json!({"a": "abcd"}), "abcd abcde", "++++++++ abcde"),
             (json!({"a": true, "b": "x"}), "true x", "true x"),
             (json!({}), "sorry", "sorry"),

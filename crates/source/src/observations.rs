@@ -1,11 +1,11 @@
-//! Serialized observations of state that can change outside the process.
+//! Observations of state that can change outside the process. Only one observation runs at a time.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::remote::Singleflight;
 
-/// Runs observations one at a time, and stores the latest result. An older observation therefore never
-/// replaces a newer one.
+/// Runs observations one at a time, and stores the latest result, so that an older observation never replaces
+/// a newer one.
 pub(crate) struct SharedObservations<T> {
     singleflight: Singleflight<T>,
     latest: Mutex<Option<T>>,
@@ -18,14 +18,14 @@ impl<T> Default for SharedObservations<T> {
 }
 
 impl<T: Clone> SharedObservations<T> {
-    /// Returns the latest observation. `None` before the first observation.
+    /// Returns the latest observation, or `None` if there was no observation yet.
     pub fn last(&self) -> Option<T> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Observes, and returns the previous and the new observation. If a caller shares an observation that
-    /// another caller started later, both returned values are that observation, so only the other caller
-    /// detects a change.
+    /// Makes an observation, and returns the previous and the new one. A caller may receive an observation
+    /// that another caller has started. In that case, both returned values are the new observation, so that
+    /// only one caller detects a change.
     pub fn observe(&self, look: impl FnOnce(Option<T>) -> T) -> (Option<T>, T) {
         let mut before = None;
         let (found, is_own) = self.singleflight.run(|| {
@@ -50,8 +50,8 @@ mod tests {
 
     use super::*;
 
-    /// If two observations overlap, the result of the later one is kept, even if the earlier one takes
-    /// longer.
+    /// If two observations overlap, the result of the one that started later is kept, even if it ends
+    /// earlier.
     #[test]
     fn an_older_observation_never_follows_a_newer_one() {
         let (looks, thing) = (SharedObservations::default(), AtomicU32::new(1));
@@ -63,8 +63,8 @@ mod tests {
                 looks.observe(|_| {
                     let seen = thing.load(Ordering::SeqCst);
                     begun.send(()).unwrap();
-                    // The call remains in flight until the next caller has received a result. If that
-                    // requires this call to end, it remains in flight only for a short time.
+                    // The call remains in flight until the next caller has received a result, or for a short
+                    // time if the next caller waits for this call.
                     may_go.recv_timeout(std::time::Duration::from_millis(50)).ok();
                     seen
                 })

@@ -1,4 +1,4 @@
-//! Origin of a source: a Git repository or a chart repository.
+//! The origin of a source, which is a Git repository or a chart repository.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::repository::Repository;
 use crate::signing::{Keyring, RequiredKeys};
 use crate::{Address, SourceError, version_constraints};
 
-/// Origin of a source.
+/// Origin of a source's manifests.
 #[derive(Clone)]
 pub enum Origin {
     /// A local or remote Git repository.
@@ -20,12 +20,12 @@ pub enum Origin {
     Charts(Arc<ChartRepository>),
 }
 
-/// Returns true if a source is a chart in a Helm repository or registry.
+/// Returns true if a source is a chart in a Helm repository or a registry.
 pub(crate) fn is_chart(source: &ApplicationSource) -> bool {
     !source.chart.is_empty() || source.repo_url.starts_with("oci://")
 }
 
-/// Returns the repository address of a source. Relative paths are resolved against `base`.
+/// Returns the address of a source's repository. Relative paths start at `base`.
 pub(crate) fn source_address(source: &ApplicationSource, base: &Path) -> Result<Address, SourceError> {
     match is_chart(source) {
         true => Address::parse_chart(&source.repo_url, &source.chart),
@@ -34,7 +34,7 @@ pub(crate) fn source_address(source: &ApplicationSource, base: &Path) -> Result<
 }
 
 impl Origin {
-    /// Returns the address.
+    /// Returns the address of the repository.
     pub fn address(&self) -> &Address {
         match self {
             Self::Git(repository) => repository.address(),
@@ -42,7 +42,7 @@ impl Origin {
         }
     }
 
-    /// Observes the repository. Returns true if the repository has changed since the last observation.
+    /// Observes the repository. Returns true if its content has changed since the previous observation.
     pub fn observe(&self) -> Result<bool, SourceError> {
         match self {
             Self::Git(repository) => repository.observe(),
@@ -50,8 +50,8 @@ impl Origin {
         }
     }
 
-    /// Observes the repository. Returns true if anything has changed for the repository's users, including
-    /// whether it is available.
+    /// Observes the repository. Returns true if its content or its availability has changed since the
+    /// previous observation.
     pub fn observe_availability(&self) -> bool {
         match self {
             Self::Git(repository) => repository.observe_availability(),
@@ -59,7 +59,8 @@ impl Origin {
         }
     }
 
-    /// Returns true if a revision is immutable because it is a commit or an exact version.
+    /// Returns true if a revision always refers to the same content, because it is a commit or a complete
+    /// version.
     pub fn is_immutable(&self, revision: &str) -> bool {
         match self {
             Self::Git(_) => revision.len() == 40 && revision.chars().all(|c| c.is_ascii_hexdigit()),
@@ -67,7 +68,7 @@ impl Origin {
         }
     }
 
-    /// Resolves a revision to a commit or version, based on the last observation.
+    /// Resolves a revision to a commit or a version, according to the latest observation.
     pub fn resolve(&self, source: &ApplicationSource, revision: &str) -> Result<String, SourceError> {
         match self {
             Self::Git(repository) => repository.resolve(revision),
@@ -75,8 +76,8 @@ impl Origin {
         }
     }
 
-    /// Rejects a commit unless it has a signature that the project accepts. `names` contains the revisions
-    /// that were resolved to the commit.
+    /// Returns an error unless the commit has a signature that the project accepts. `revision` contains the
+    /// commit, and the revisions that were resolved to it.
     pub(crate) fn check_signed(
         &self,
         revision: (&str, &[&str]),

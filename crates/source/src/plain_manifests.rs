@@ -1,4 +1,4 @@
-//! Folders of plain manifests: selecting and reading files.
+//! Selection and reading of files in a folder of plain manifests.
 
 use gix::ObjectId;
 use tidegate_model::Glob;
@@ -9,7 +9,7 @@ use crate::repository::File;
 use crate::source_overrides;
 use crate::tree::{CommitReader, join_paths};
 
-/// Selects the files to read in a folder.
+/// Selects the files of a folder that are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileSelection {
     recurse: bool,
@@ -30,7 +30,7 @@ impl FileSelection {
     }
 }
 
-/// Reads the selected files.
+/// Reads the selected files of a folder.
 pub(crate) fn read_selected(
     reader: &CommitReader<'_>,
     folder: ObjectId,

@@ -1,4 +1,4 @@
-//! Refs of a repository at a point in time.
+//! The refs of a repository at a point in time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,21 +6,21 @@ use gix::ObjectId;
 
 use crate::version_constraints;
 
-/// Prefix of tag refs.
+/// Prefix of the full names of tags.
 pub(crate) const TAGS: &str = "refs/tags/";
 
-/// Refs of a repository, with their targets. Two values are equal if no ref has moved.
+/// Refs of a repository, with their targets. Two values are equal if all refs have the same targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refs {
     pub(crate) head: Option<ObjectId>,
     pub(crate) names: BTreeMap<String, ObjectId>,
-    /// Annotated tags by full name, as reported by a server.
+    /// IDs of annotated tags by full name, as listed by a server.
     pub(crate) tags: BTreeMap<String, ObjectId>,
 }
 
 impl Refs {
-    /// Resolves a name to `HEAD`, a full ref name, a branch, a tag, or a remote-tracking branch. These are
-    /// tried in this order.
+    /// Resolves a name. The result is the target of the first match in this order: `HEAD`, a full name, a
+    /// branch, a tag, a remote-tracking branch.
     pub(crate) fn find(&self, name: &str) -> Option<ObjectId> {
         if matches!(name, "" | "HEAD") {
             return self.head;
@@ -28,7 +28,7 @@ impl Refs {
         self.find_full_name(name).map(|(_, id)| *id)
     }
 
-    /// Resolves a name in Git's order of precedence, in which tags come before branches.
+    /// Resolves a name in Git's order: tags take precedence over branches.
     pub(crate) fn find_as_git(&self, name: &str) -> Option<ObjectId> {
         if matches!(name, "" | "HEAD") {
             return self.head;
@@ -37,13 +37,14 @@ impl Refs {
         prefixes.iter().find_map(|prefix| self.names.get(&format!("{prefix}{name}"))).copied()
     }
 
-    /// Returns the ref with the given full name.
+    /// Returns the ref that a name refers to, along with its full name.
     fn find_full_name(&self, name: &str) -> Option<(&String, &ObjectId)> {
         let prefixes = ["", "refs/heads/", "refs/tags/", "refs/remotes/origin/", "refs/"];
         prefixes.iter().find_map(|prefix| self.names.get_key_value(&format!("{prefix}{name}")))
     }
 
-    /// Returns the full name of the tag that a revision refers to, directly or through a version constraint.
+    /// Returns the full name of the tag that a revision refers to. The revision is a name or a version
+    /// constraint.
     pub(crate) fn tag(&self, revision: &str) -> Option<String> {
         let newest = self.newest_name(revision).map(|name| format!("{TAGS}{name}"));
         newest.or_else(|| {
@@ -64,7 +65,7 @@ impl Refs {
         )
     }
 
-    /// Returns the target that starts with the given prefix, if it is unique.
+    /// Returns the only target that starts with a prefix, or `None` if there is not exactly one.
     pub(crate) fn complete(&self, prefix: &str) -> Option<ObjectId> {
         let all = self.names.values().chain(&self.head);
         let found: BTreeSet<_> = all.filter(|id| id.to_string().starts_with(prefix)).collect();
@@ -77,7 +78,7 @@ pub(crate) fn read_refs(repository: &gix::Repository) -> gix::Result<Refs> {
     let mut names = BTreeMap::new();
     for reference in repository.references()?.all()? {
         let reference = reference?;
-        // Skip symbolic refs, which don't have a target of their own.
+        // Symbolic refs don't have their own target.
         if let Some(id) = reference.try_id() {
             names.insert(reference.name().as_bstr().to_string(), id.detach());
         }

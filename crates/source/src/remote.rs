@@ -1,4 +1,4 @@
-//! Remote Git repositories.
+//! Access to remote Git repositories.
 //!
 //! ```text
 //! Remote ── list ───────▶ list_refs    ─┐
@@ -9,7 +9,7 @@
 //!         Mirror (a bare repository in the state directory)
 //! ```
 //!
-//! All responses are limited in time and size. Requests end when the process shuts down.
+//! The time and the size of all responses are limited. When the process shuts down, requests are canceled.
 
 mod attempt;
 mod git_requests;
@@ -36,39 +36,39 @@ pub(crate) use remote_repository::Remote;
 pub(crate) use singleflight::Singleflight;
 pub(crate) use temporary_tokens::Tokens;
 
-/// Limits for requests to a server.
+/// Limits for requests to a repository's server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteLimits {
-    /// Timeout of a connection attempt.
+    /// Maximum time to establish a connection.
     pub connect: Duration,
-    /// Maximum time until a response starts.
+    /// Maximum time until a response begins.
     pub response: Duration,
-    /// Maximum time without receiving data.
+    /// Maximum time without any received data.
     pub idle: Duration,
-    /// Timeout for listing the refs.
+    /// Maximum time to list refs.
     pub list_refs: Duration,
-    /// Timeout for fetching a commit.
+    /// Maximum time to fetch a commit.
     pub fetch: Duration,
-    /// Maximum transfer size of the list of refs, in bytes.
+    /// Maximum size of the response that lists refs, in bytes.
     pub names_bytes: u64,
-    /// Maximum transfer size of a commit's objects, in bytes.
+    /// Maximum size of the response that contains a commit's objects, in bytes.
     pub pack_bytes: u64,
-    /// Maximum size of one unpacked object in bytes.
+    /// Maximum size of an unpacked object, in bytes.
     pub object_bytes: usize,
-    /// Maximum number of redirects.
+    /// Maximum number of redirects for one request.
     pub redirects: u32,
-    /// Minimum size, in bytes, at which a mirror is recreated. The mirror must also have grown to more than
-    /// four times the size of its first fetch.
+    /// Size, in bytes, below which a mirror is never recreated because of its growth. A larger mirror is
+    /// recreated if it is more than four times as large as after its first fetch.
     pub mirror_bytes: u64,
     /// Number of fetches after which a mirror is recreated.
     pub mirror_fetches: usize,
-    /// Maximum total size of a repository's stored Git LFS objects, in bytes. It is exceeded only if the
-    /// objects that are in use at the same time are larger in total.
+    /// Maximum total size of the Git LFS objects that are stored for a repository, in bytes. It may be
+    /// exceeded if the objects that are in use at the same time are larger.
     pub lfs_bytes: u64,
 }
 
 impl Default for RemoteLimits {
-    /// The defaults are sufficient for the largest manifest repositories and for slow servers.
+    /// Returns limits that are sufficient for slow servers and for the largest manifest repositories.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -87,12 +87,12 @@ impl Default for RemoteLimits {
     }
 }
 
-/// A failed request. The message doesn't contain secrets.
+/// Error for a failed request. The message doesn't contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     message: String,
     hint: &'static str,
-    /// True if the cause may be local data rather than the server's response.
+    /// True if local data, rather than the server's response, may have caused the error.
     can_be_local: bool,
     /// True if the server rejected the credentials.
     is_refused: bool,
@@ -103,12 +103,12 @@ impl Problem {
         Self { message: what.into(), hint: "", can_be_local: false, is_refused: false }
     }
 
-    /// Returns the message and the remedy.
+    /// Returns the message, and advice for fixing the problem.
     pub fn into_message_and_hint(self) -> (String, &'static str) {
         (self.message, self.hint)
     }
 
-    /// Sets the remedy.
+    /// Sets the advice for fixing the problem.
     pub fn with_hint(self, hint: &'static str) -> Self {
         Self { hint, ..self }
     }
@@ -121,7 +121,7 @@ impl fmt::Display for Problem {
 }
 
 impl SourceError {
-    /// Creates the error for a failed request.
+    /// Creates the error for a request that failed. `tried` describes the action.
     pub(crate) fn remote(address: &Address, tried: &str, problem: Problem) -> Self {
         Self::Remote {
             repository: address.to_string(),
@@ -132,28 +132,28 @@ impl SourceError {
     }
 }
 
-/// Resources shared by all remote repositories.
+/// Resources that all remote repositories share.
 pub(crate) struct Network {
-    /// Folder that contains the mirrors.
+    /// Folder for the mirrors.
     pub mirrors: std::path::PathBuf,
     pub credentials: RwLock<Arc<Credentials>>,
     pub limits: RemoteLimits,
-    /// SSH program.
+    /// Path of the SSH program.
     pub ssh: std::path::PathBuf,
     /// True if servers may have link-local addresses.
     pub allows_link_local: bool,
     pub attempts: Attempts,
     pub trust: tidegate_web::SystemTrust,
-    /// Cache of temporary tokens.
+    /// Cached temporary tokens.
     pub tokens: Tokens,
     pub clock: Clock,
-    /// Azure identity of this process.
+    /// Azure workload identity of this process.
     pub azure: AzureWorkload,
     pub listener: Listener,
 }
 
 impl Network {
-    /// Returns the addresses that must not be contacted.
+    /// Returns the types of addresses that connections must not use.
     pub fn blocked_addresses(&self, access: &AccessSettings) -> BlockedAddresses {
         BlockedAddresses { link_local: !self.allows_link_local, loopback: access.blocks_loopback }
     }

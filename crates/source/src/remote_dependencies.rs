@@ -1,4 +1,5 @@
-//! Remote dependencies of manifests: remote bases and files of kustomizations, and chart dependencies.
+//! Remote dependencies of manifests, which are remote bases and files of kustomizations, and dependencies of
+//! charts.
 //!
 //! ```text
 //! entry of a kustomization ──▶ kustomize ─────────┐                         ┌─▶ Repository (mirrors)
@@ -6,9 +7,9 @@
 //!                                          allowed? permitted? signed?      └─▶ WebFile
 //! ```
 //!
-//! A dependency is fetched only if `serve` allows its address and the project permits it. Helm and Kustomize
-//! never fetch anything themselves. Before they start, Tidegate places everything that they require in their
-//! private folder.
+//! A dependency is fetched only if an option of `serve` allows its address and the project permits it. Helm
+//! and Kustomize never fetch anything. Before it calls them, Tidegate writes all files that they need to
+//! their private folder.
 
 mod allowed_sources;
 mod web_file;
@@ -28,8 +29,7 @@ use crate::{Address, Repositories, RequiredKeys, SourceError};
 pub use allowed_sources::{AllowedSources, InvalidPrefix, Prefix};
 pub(crate) use web_file::WebFile;
 
-/// Callback that checks whether a project permits a repository. If it doesn't, the callback returns the
-/// reason.
+/// Callback that returns an error with the reason if the project doesn't permit a repository.
 pub type RepositoryPermission = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 /// A remote dependency that was used to render manifests.
@@ -37,27 +37,28 @@ pub type RepositoryPermission = Arc<dyn Fn(&str) -> Result<(), String> + Send + 
 pub struct UsedDependency {
     /// Address of the dependency.
     pub address: Address,
-    /// The dependency as a source: either a chart, or a branch, tag or commit of a repository.
+    /// The dependency as a source, which is either a chart, or a revision of a repository.
     pub source: ApplicationSource,
 }
 
-/// Fetches remote dependencies for one Application, and records them.
+/// Fetcher of remote dependencies for one Application. It records which dependencies were used.
 pub struct DependencyFetcher {
     repositories: Arc<Repositories>,
     allowed: Arc<AllowedSources>,
     /// Project of the Application.
     project: String,
     is_permitted: RepositoryPermission,
-    /// Required signatures, and the time as of which they are checked.
+    /// Required keys for signatures on fetched commits, and the time that is used to check whether keys have
+    /// expired.
     required_signatures: Option<(RequiredKeys, Timestamp)>,
     used: Mutex<BTreeMap<(Address, String), UsedDependency>>,
 }
 
-/// Reason why a dependency isn't fetched.
+/// Reason why a dependency was not fetched.
 pub(crate) enum FetchRefusal {
-    /// The address is not allowed.
+    /// The options of `serve` don't allow the address.
     NotAllowed,
-    /// The fetch failed, or the project forbids the dependency.
+    /// The fetch failed, or the project doesn't permit the dependency.
     Problem(String),
 }
 
@@ -74,8 +75,8 @@ impl fmt::Debug for DependencyFetcher {
 }
 
 impl DependencyFetcher {
-    /// Creates a fetcher for allowed and permitted dependencies. `signed` restricts fetched commits to those
-    /// with valid signatures.
+    /// Creates a fetcher. `allowed` contains the addresses that `serve` allows, and `permits` checks the
+    /// project's permissions. If `signed` is set, fetched commits must have a valid signature.
     pub fn new(
         (repositories, allowed): (Arc<Repositories>, Arc<AllowedSources>),
         (project, permits): (String, RepositoryPermission),
@@ -91,7 +92,7 @@ impl DependencyFetcher {
         }
     }
 
-    /// Returns the dependencies requested so far, including those that were unavailable.
+    /// Returns the dependencies that have been requested, including those that were unavailable.
     pub fn used_dependencies(&self) -> Vec<UsedDependency> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
@@ -102,12 +103,13 @@ impl DependencyFetcher {
         used.insert(key, UsedDependency { address: address.clone(), source });
     }
 
-    /// Returns the address to use with the project's credentials.
+    /// Returns the address that the Application's project uses.
     fn address_for_project(&self, address: Address) -> Address {
         self.repositories.address_for_project(address, &self.project)
     }
 
-    /// Checks that a dependency may be fetched. Returns true if loopback addresses are blocked on redirects.
+    /// Returns an error unless the dependency is allowed and permitted. Otherwise, returns true if redirects
+    /// to loopback addresses must be blocked.
     fn check_allowed(
         &self,
         (address, url): (&Address, &str),
@@ -132,17 +134,18 @@ impl DependencyFetcher {
         Ok(barred.loopback)
     }
 
-    /// Returns true if any remote bases are allowed.
+    /// Returns true if remote bases are allowed from at least one address.
     pub(crate) fn allows_bases(&self) -> bool {
         !self.allowed.bases.is_empty()
     }
 
-    /// Returns true if any chart dependencies are allowed.
+    /// Returns true if chart dependencies are allowed from at least one address.
     pub(crate) fn allows_charts(&self) -> bool {
         !self.allowed.charts.is_empty()
     }
 
-    /// Returns the repository of a remote base and the commit to which the base was resolved.
+    /// Opens the repository of a remote base. Returns the repository and the commit that the revision
+    /// resolves to.
     pub(crate) fn fetch_base(
         &self,
         url: &str,
@@ -161,14 +164,15 @@ impl DependencyFetcher {
         );
         let commit = repository.resolve_name(revision)?;
         if let Some((wanted, now)) = &self.required_signatures {
-            // The revision may be an annotated tag, but never a version constraint.
+            // The revision is a name, which may be the name of an annotated tag. Version constraints aren't
+            // supported here.
             let tag = format!("{}{revision}", crate::refs::TAGS);
             self.repositories.check_signed_in(&repository, (&commit, &[&tag]), (wanted, *now))?;
         }
         Ok((repository, commit))
     }
 
-    /// Returns a file from a server.
+    /// Returns the content of a file on a server.
     pub(crate) fn fetch_file(&self, url: &str) -> Result<Arc<Vec<u8>>, FetchRefusal> {
         let address = Address::parse_file(url)?;
         let is_barred = self.check_allowed((&address, url), &self.allowed.bases)?;
@@ -179,7 +183,7 @@ impl DependencyFetcher {
         Ok(file.content()?)
     }
 
-    /// Returns the packaged chart of a dependency, and its version.
+    /// Fetches a chart that another chart depends on. Returns its version and its archive.
     pub(crate) fn fetch_chart(&self, source: &ApplicationSource) -> Result<(String, Vec<u8>), FetchRefusal> {
         let url = source.repo_url.as_str();
         let address = self.address_for_project(Address::parse_chart(url, &source.chart)?);
@@ -192,7 +196,7 @@ impl DependencyFetcher {
         Ok((version, packed))
     }
 
-    /// Returns the address of the Helm repository that has this name in a repository Secret.
+    /// Returns the address of the Helm repository that a repository Secret declares under this name.
     pub(crate) fn find_chart_repository(&self, name: &str) -> Option<String> {
         self.repositories.find_chart_repository(name, &self.project)
     }
@@ -209,12 +213,12 @@ impl DependencyFetcher {
     }
 }
 
-/// Rejects a path that a server could interpret differently.
+/// Returns an error if servers could interpret the path in different ways.
 fn check_path(site: &RemoteLocation) -> Result<(), FetchRefusal> {
     let lower = site.path.to_ascii_lowercase();
     match ["%2e", "%2f", "%5c", "%00"].iter().find(|hidden| lower.contains(**hidden)) {
         Some(hidden) => Err(FetchRefusal::Problem(format!(
-            "its path contains {hidden}, which servers interpret in different ways; use a path without escapes"
+            "the path contains {hidden}, which servers interpret in different ways; use a path without escapes"
         ))),
         None => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Inputs needed to render manifests.
+//! Inputs for rendering manifests, except for the source itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,26 +7,26 @@ use crate::repository::Repository;
 use crate::tree::Limits;
 use crate::{DependencyFetcher, RenderTarget, Tools};
 
-/// Inputs needed to render manifests.
+/// Inputs for rendering manifests, except for the source itself.
 #[derive(Clone, Default)]
 pub struct RenderInputs {
-    /// Limits on the size of a folder.
+    /// Limits for the files of a source.
     pub limits: Limits,
-    /// Helm and Kustomize, with their limits.
+    /// Helm and Kustomize, with their resource limits.
     pub tools: Tools,
-    /// Application and cluster for which the manifests are rendered.
+    /// Target Application and cluster of the manifests.
     pub purpose: RenderTarget,
-    /// Sources by `ref`. Their files can be used as values files.
+    /// Sources by `ref`. Charts can use files of these sources as values files.
     pub referenced: BTreeMap<String, ReferencedSource>,
-    /// Access to remote dependencies. `None` disables it.
+    /// Fetcher of remote dependencies. If `None`, remote dependencies cause an error.
     pub dependencies: Option<Arc<DependencyFetcher>>,
 }
 
 /// A source that other sources can refer to.
 #[derive(Clone)]
 pub struct ReferencedSource {
-    /// Repository.
+    /// Repository of the source.
     pub repository: Arc<Repository>,
-    /// All digits of the commit.
+    /// ID of the source's resolved commit.
     pub commit: String,
 }

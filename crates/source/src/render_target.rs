@@ -1,14 +1,14 @@
-//! The Application and cluster for which manifests are rendered, along with the build environment variables.
+//! Target Application and cluster of rendered manifests, and the build environment variables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The Application and cluster for which manifests are rendered.
+/// Target Application and cluster of rendered manifests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RenderTarget {
     /// Name of the Application.
     pub name: String,
-    /// Instance name that is used to track the Application's objects.
+    /// Instance name, which is used to track the Application's objects.
     pub instance: String,
     /// Name of the Application's project.
     pub project: String,
@@ -18,33 +18,33 @@ pub struct RenderTarget {
     pub cluster: ClusterCapabilities,
 }
 
-/// Capabilities of the destination cluster, which charts can access as `.Capabilities`.
+/// Capabilities of the destination cluster. Charts can read them as `.Capabilities`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClusterCapabilities {
-    /// There is no cluster, so charts use Helm's defaults.
+    /// There is no destination cluster, so charts use Helm's default capabilities.
     #[default]
     NoCluster,
     /// The capabilities of the cluster.
     Known(Arc<Capabilities>),
-    /// The cluster hasn't been queried yet. If a chart uses capabilities, it isn't rendered. Instead, the
-    /// attempt to render it requests the query.
+    /// The cluster hasn't been queried yet. If a chart needs capabilities, it isn't rendered, and the attempt
+    /// requests a query.
     NotQueried(CapabilitiesQuery),
-    /// The query of the cluster failed, for the contained reason. If a chart uses capabilities, it isn't
-    /// rendered. Instead, the attempt to render it requests the query.
+    /// The query failed, for the contained reason. If a chart needs capabilities, it isn't rendered, and the
+    /// attempt requests another query.
     Unknown(String, CapabilitiesQuery),
 }
 
-/// Flag that requests a query of the cluster's capabilities. Clones share the flag.
+/// A flag that requests a query of the cluster's capabilities. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub struct CapabilitiesQuery(Arc<AtomicBool>);
 
 impl CapabilitiesQuery {
-    /// Requests the query.
+    /// Requests a query.
     pub(crate) fn request(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the query has been requested.
+    /// Returns true if a query has been requested.
     pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -58,23 +58,23 @@ impl PartialEq for CapabilitiesQuery {
 
 impl Eq for CapabilitiesQuery {}
 
-/// API versions that a cluster serves.
+/// The version of a cluster and the API versions that it serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// Version of the cluster, such as `v1.36.1`. Empty if unknown.
     pub kube_version: String,
-    /// Sorted list of groups with versions (`monitoring.coreos.com/v1`) and of kinds
+    /// Sorted list of API versions (`monitoring.coreos.com/v1`) and kinds
     /// (`monitoring.coreos.com/v1/ServiceMonitor`).
     pub api_versions: Vec<String>,
 }
 
-/// Build environment variables for one source, such as `ARGOCD_APP_NAME`.
+/// Build environment variables, such as `ARGOCD_APP_NAME`, for one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Variables(Vec<(&'static str, String)>);
 
-/// Length of a short commit.
+/// Number of digits in an abbreviated commit.
 const SHORT_COMMIT_LENGTH: usize = 7;
-/// Length of the longer abbreviation of a commit.
+/// Number of digits in the longer abbreviation of a commit.
 const LONGER_COMMIT_LENGTH: usize = 8;
 
 impl Variables {
@@ -93,7 +93,7 @@ impl Variables {
         ])
     }
 
-    /// Returns true if there is a variable with the given name.
+    /// Returns true if there is a variable with this name.
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(known, _)| *known == name)
     }
@@ -105,8 +105,8 @@ impl Variables {
         }
     }
 
-    /// Replaces variables in a text. As in Go's `os.Expand`, unknown variables become empty, and `$$` becomes
-    /// `$`.
+    /// Replaces the variables in a string. As in Go's `os.Expand`, unknown variables are replaced with an
+    /// empty string, and `$$` becomes `$`.
     pub fn replace(&self, text: &str) -> String {
         let (mut replaced, mut rest) = (String::new(), text);
         while let Some((before, after)) = rest.split_once('$') {
@@ -124,7 +124,8 @@ impl Variables {
     }
 }
 
-/// Returns the variable name that follows a `$`, and its length in bytes.
+/// Returns the name of the variable at the start of the text (after `$`), and the length of the name in
+/// bytes, including braces.
 fn parse_variable(text: &str) -> (&str, usize) {
     let is_special = |c: char| "*#$@!?-".contains(c) || c.is_ascii_digit();
     match text.chars().next() {

@@ -1,4 +1,4 @@
-//! Registry of the repositories in use. All users of a repository share the same observation.
+//! Registry of open repositories. All users of a repository share its observations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,26 +19,27 @@ use crate::{Address, AddressContext, AzureWorkload, Credentials, Listener, Remot
 /// Settings for remote repositories.
 #[derive(Clone, Debug)]
 pub struct RemoteAccess {
-    /// Folder for the mirrors. It must not be used by any other process.
+    /// Folder for the mirrors. No other process may use this folder.
     pub mirrors: PathBuf,
-    /// Credentials.
+    /// Credentials for repositories.
     pub credentials: Credentials,
     /// Limits for requests to servers.
     pub limits: RemoteLimits,
     /// Path of the SSH program.
     pub ssh: PathBuf,
-    /// True if servers may have link-local addresses, at which clouds provide services to their machines.
+    /// True if servers may have link-local addresses. In clouds, these addresses provide services such as
+    /// metadata.
     pub allows_link_local: bool,
-    /// Clock by which temporary passwords expire.
+    /// Clock that determines when temporary passwords expire.
     pub clock: Clock,
-    /// Azure identity of this process.
+    /// Azure workload identity of this process.
     pub azure: AzureWorkload,
     /// Receiver of request events.
     pub listener: Listener,
 }
 
 impl RemoteAccess {
-    /// Creates settings with a folder for mirrors and this process's Azure identity.
+    /// Creates settings with the given folder for mirrors, and with this process's Azure workload identity.
     pub fn new(mirrors: PathBuf) -> Self {
         let (credentials, limits, clock, listener) = Default::default();
         let (ssh, link_local) = (PathBuf::from("ssh"), false);
@@ -47,7 +48,7 @@ impl RemoteAccess {
     }
 }
 
-/// A source that is observed repeatedly.
+/// An open repository or file that is observed repeatedly.
 pub struct OpenSource(OpenSourceKind);
 
 enum OpenSourceKind {
@@ -66,7 +67,7 @@ impl OpenSource {
         Self(OpenSourceKind::File(file))
     }
 
-    /// Returns the address.
+    /// Returns the address of the repository or file.
     pub fn address(&self) -> &Address {
         match &self.0 {
             OpenSourceKind::Origin(origin) => origin.address(),
@@ -74,13 +75,13 @@ impl OpenSource {
         }
     }
 
-    /// Returns true if a revision is immutable.
+    /// Returns true if a revision always refers to the same content.
     pub fn is_immutable(&self, revision: &str) -> bool {
         matches!(&self.0, OpenSourceKind::Origin(origin) if origin.is_immutable(revision))
     }
 
-    /// Observes the source. Returns true if anything has changed for the source's users, including whether it
-    /// is available.
+    /// Observes the repository or file. Returns true if its content or its availability has changed since the
+    /// previous observation.
     pub fn observe_availability(&self) -> bool {
         match &self.0 {
             OpenSourceKind::Origin(origin) => origin.observe_availability(),
@@ -89,20 +90,20 @@ impl OpenSource {
     }
 }
 
-/// Repositories in use. Each repository is opened only once for all users.
+/// Open repositories. Each repository is opened only once, and all users share it.
 #[derive(Default)]
 pub struct Repositories {
     git: Mutex<BTreeMap<Address, Arc<Repository>>>,
     charts: Mutex<BTreeMap<Address, Arc<ChartRepository>>>,
     files: Mutex<BTreeMap<Address, Arc<WebFile>>>,
-    /// Access to remote repositories. `None` disables it.
+    /// Access to remote repositories. If `None`, remote repositories cause an error.
     network: Option<Arc<Network>>,
-    /// Keys for verifying signatures.
+    /// Public keys for verifying signatures.
     keyring: RwLock<Arc<Keyring>>,
 }
 
 impl Repositories {
-    /// Creates a registry for local and remote repositories.
+    /// Creates a registry that can open both local and remote repositories.
     pub fn new(reach: RemoteAccess) -> Self {
         let RemoteAccess {
             mirrors,
@@ -114,7 +115,7 @@ impl Repositories {
             azure,
             listener,
         } = reach;
-        // A killed process may have left keys and partial downloads behind.
+        // If a previous process was killed, its keys and partial downloads remain.
         remote::ssh::delete_stale_keys(&mirrors);
         remote::delete_unfinished(&mirrors);
         let credentials = RwLock::new(Arc::new(credentials));
@@ -135,7 +136,7 @@ impl Repositories {
         Self { network: Some(Arc::new(network)), ..Self::default() }
     }
 
-    /// Opens the repository that a `repoURL` refers to.
+    /// Opens the repository of a `repoURL`.
     pub fn open<'h>(
         &self,
         url: &str,
@@ -144,13 +145,13 @@ impl Repositories {
         let home = home.into();
         let address = self.address_for_project(Address::parse(url, home.base)?, home.project);
         let repository = self.open_git(&address, url, false)?;
-        // A repository that an Application uses as a source may be on this machine.
+        // An Application's own source may be on this machine, so allow loopback addresses.
         repository.set_blocks_loopback(false);
         Ok(repository)
     }
 
     /// Opens a repository that manifests refer to. `is_barred` blocks redirects to loopback addresses, unless
-    /// an Application uses the repository as a source.
+    /// the repository is also the source of an Application.
     pub(crate) fn open_fetched(
         &self,
         address: &Address,
@@ -170,14 +171,14 @@ impl Repositories {
         if let Some(repository) = known().get(address) {
             return Ok(Arc::clone(repository));
         }
-        // Open the repository outside the lock, so that callers for other repositories don't have to wait for
-        // the disk.
+        // Opening a repository may need to wait for the disk. Don't hold the lock, so that callers for other
+        // repositories don't have to wait.
         let new = Arc::new(Repository::open(address, url, self.network.as_ref())?);
         new.set_blocks_loopback(is_barred);
         Ok(Arc::clone(known().entry(address.clone()).or_insert(new)))
     }
 
-    /// Opens the origin of a source.
+    /// Opens the repository of a source.
     pub fn origin<'h>(
         &self,
         source: &ApplicationSource,
@@ -190,7 +191,7 @@ impl Repositories {
         self.open_charts(&self.address(source, home)?, None).map(Origin::Charts)
     }
 
-    /// Returns the repository address of a source.
+    /// Returns the address of a source's repository.
     pub fn address<'h>(
         &self,
         source: &ApplicationSource,
@@ -200,8 +201,8 @@ impl Repositories {
         Ok(self.address_for_project(origin::source_address(source, home.base)?, home.project))
     }
 
-    /// Returns the address to use with a project's credentials. The address is distinct if the project has
-    /// its own Secret for the repository.
+    /// Returns the address that a project uses. If the project has a separate Secret for the repository, this
+    /// address differs from the address for all other projects.
     pub(crate) fn address_for_project(&self, address: Address, project: &str) -> Address {
         match self.credentials() {
             Some(credentials) if !project.is_empty() => credentials.address_for_project(address, project),
@@ -209,8 +210,8 @@ impl Repositories {
         }
     }
 
-    /// Returns the addresses of the repositories for which a project has its own Secrets, as written in the
-    /// Secrets.
+    /// Returns the addresses of the repositories that a project has separate Secrets for. The addresses are
+    /// spelled as in the Secrets.
     pub fn addresses_of_project(&self, project: &str) -> Vec<String> {
         self.credentials().map(|known| known.addresses_of_project(project)).unwrap_or_default()
     }
@@ -220,8 +221,9 @@ impl Repositories {
         Some(Arc::clone(&known.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Opens the charts at an address that only manifests refer to. `is_barred` blocks redirects to loopback
-    /// addresses.
+    /// Opens a chart repository. If only manifests refer to the repository, `is_barred` specifies if
+    /// redirects to loopback addresses are blocked. If it is `None`, the repository is the source of an
+    /// Application.
     pub(crate) fn open_charts(
         &self,
         address: &Address,
@@ -254,12 +256,13 @@ impl Repositories {
         self.network.as_ref().is_some_and(|network| network.allows_link_local)
     }
 
-    /// Returns the address of the Helm repository that has this name in a repository Secret.
+    /// Returns the address of the Helm repository that a Secret declares under this name, as seen by a
+    /// project.
     pub(crate) fn find_chart_repository(&self, name: &str, project: &str) -> Option<String> {
         self.credentials()?.find_chart_repository(name, project)
     }
 
-    /// Returns the source that is open at an address.
+    /// Returns the open repository or file at an address.
     pub fn find_open(&self, address: &Address) -> Option<OpenSource> {
         let git = self.git.lock().unwrap_or_else(PoisonError::into_inner).get(address).cloned();
         let charts = || self.charts.lock().unwrap_or_else(PoisonError::into_inner).get(address).cloned();
@@ -268,7 +271,7 @@ impl Repositories {
         origin.map(OpenSource::from_origin).or_else(|| file().map(OpenSource::from_file))
     }
 
-    /// Returns all open sources.
+    /// Returns all open repositories and files.
     pub fn open_sources(&self) -> Vec<OpenSource> {
         let git = self
             .git
@@ -291,11 +294,11 @@ impl Repositories {
         origins.map(OpenSource::from_origin).chain(files).collect()
     }
 
-    /// Closes repositories that aren't in `used` and that have no other users. Deletes the mirrors of all
-    /// repositories that are no longer open, including mirrors left by earlier processes. If a repository is
-    /// used again later, it is fetched again.
+    /// Closes repositories that have no users and aren't in `used`. Deletes the mirrors of all repositories
+    /// that aren't open, including mirrors from earlier processes. If a repository is needed again later, it
+    /// is fetched again.
     pub fn keep_only(&self, used: &BTreeSet<Address>) {
-        // Hold the lock, so that no repository can be opened in the meantime.
+        // While the locks are held, no repository can be opened.
         let mut known = self.git.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|address, one| used.contains(address) || Arc::strong_count(one) > 1);
         let mut charts = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -307,9 +310,9 @@ impl Repositories {
         }
     }
 
-    /// Rejects a commit unless it has a signature that the project accepts. `names` contains the revisions
-    /// that were resolved to the commit. If one of these revisions is an annotated tag, the tag must be
-    /// signed.
+    /// Returns an error unless a commit has a signature that the project accepts. `names` contains the
+    /// revisions that were resolved to the commit. If one of them is an annotated tag, the tag must be signed
+    /// instead.
     pub fn check_signed<'h>(
         &self,
         (source, home): (&ApplicationSource, impl Into<AddressContext<'h>>),
@@ -321,7 +324,7 @@ impl Repositories {
         self.origin(source, home)?.check_signed((commit, names), &keyring, (wanted, now))
     }
 
-    /// Verifies signatures in an open repository.
+    /// Returns an error unless a commit in an open repository has a signature that is accepted.
     pub(crate) fn check_signed_in(
         &self,
         repository: &Repository,
@@ -332,7 +335,7 @@ impl Repositories {
         repository.check_signed(revision, &keyring, wanted)
     }
 
-    /// Sets the credentials, and the keys for verifying signatures. Returns true if they have changed.
+    /// Sets the credentials and the public keys. Returns true if the public keys have changed.
     pub fn set_credentials(&self, credentials: Credentials) -> bool {
         let is_other = {
             let mut keyring = self.keyring.write().unwrap_or_else(PoisonError::into_inner);
@@ -352,7 +355,7 @@ impl Repositories {
         is_other
     }
 
-    /// Cancels all current and future requests to servers, which then return errors.
+    /// Cancels all current and future requests to servers. They return an error.
     pub fn stop(&self) {
         if let Some(network) = &self.network {
             network.attempts.stop();

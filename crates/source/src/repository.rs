@@ -1,4 +1,4 @@
-//! A Git repository: its refs and the content of its commits.
+//! A Git repository, with its refs and the content of its commits.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::remote::{Network, Remote};
 use crate::tree::{CommitReader, Limits, TreeCache};
 use crate::{Address, Refs, SourceError, refs};
 
-/// Minimum length of an abbreviated commit.
+/// Minimum number of digits in an abbreviated commit.
 const COMMIT_PREFIX_MIN: usize = 7;
 
-/// A repository and its last observation.
+/// A Git repository and its latest observation.
 pub struct Repository {
     address: Address,
     store: Store,
@@ -27,39 +27,39 @@ pub struct Repository {
     observations: SharedObservations<Observation>,
 }
 
-/// Location of the repository's objects.
+/// Access to the objects of the repository.
 enum Store {
     Local(RepositoryHandle),
     Remote(Box<Remote>),
 }
 
-/// Result of the last observation.
+/// Result of an observation.
 #[derive(Clone, PartialEq)]
 struct Observation {
     refs: Result<Arc<Refs>, SourceError>,
-    /// True if Git LFS is enabled, which changes the content of files.
+    /// True if Git LFS is enabled, because this affects the content of files.
     enables_lfs: bool,
 }
 
 /// An annotated tag.
 pub(crate) struct Tag {
-    /// Tag name without `refs/tags/`.
+    /// Name of the tag, without `refs/tags/`.
     pub name: String,
     pub id: ObjectId,
 }
 
-/// A manifest file.
+/// A file that contains manifests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
     /// Path in the repository.
     pub path: String,
-    /// Content, either as stored in the repository or as rendered.
+    /// Content, either as stored in the repository or as rendered by Helm or Kustomize.
     pub content: Vec<u8>,
 }
 
 impl Repository {
-    /// Opens the repository at an address. `url` is the address as used in messages. Remote repositories
-    /// require a network.
+    /// Opens the repository at an address. `url` is the `repoURL` for messages. Without a network, remote
+    /// repositories cause an error.
     pub(crate) fn open(
         address: &Address,
         url: &str,
@@ -82,7 +82,7 @@ impl Repository {
         Ok(Self { address: address.clone(), store, trees, observations: looks })
     }
 
-    /// Returns the address.
+    /// Returns the address of the repository.
     pub fn address(&self) -> &Address {
         &self.address
     }
@@ -98,21 +98,21 @@ impl Repository {
         SourceError::Read { repository: self.address.to_string(), reason: git_error_text(error) }
     }
 
-    /// Observes the refs. Returns true if they have changed since the last observation. The first observation
-    /// is not a change.
+    /// Observes the refs. Returns true if they have changed since the previous observation, and false for the
+    /// first observation.
     ///
     /// # Errors
     ///
-    /// Returns an error if the refs can't be read. The error is also stored and returned to callers of
-    /// `resolve`.
+    /// Returns an error if the refs can't be read. Until the next observation, `resolve` returns the same
+    /// error.
     pub fn observe(&self) -> Result<bool, SourceError> {
         let (before, found) = self.observations.observe(|_| self.observe_refs());
         let moved = before.is_some_and(|before| before != found);
         found.refs.map(|_| moved)
     }
 
-    /// Observes the refs. Returns true if anything has changed for the repository's users, including whether
-    /// it is available.
+    /// Observes the refs. Returns true if the refs or the availability of the repository have changed since
+    /// the previous observation.
     pub fn observe_availability(&self) -> bool {
         let (before, found) = self.observations.observe(|_| self.observe_refs());
         before.map_or(found.refs.is_err(), |before| before != found)
@@ -133,16 +133,16 @@ impl Repository {
         self.observations.last().unwrap_or_else(|| self.observations.observe(|_| self.observe_refs()).1).refs
     }
 
-    /// Resolves a revision, based on the last observation. The revision is a commit, a version constraint
-    /// (which selects the newest matching tag), a branch, a tag, or an abbreviated commit. An empty revision
-    /// is `HEAD`.
+    /// Resolves a revision to a commit, according to the latest observation. The revision is a commit, a
+    /// version constraint, a branch, a tag, or an abbreviated commit. A version constraint selects the newest
+    /// matching tag. An empty revision selects `HEAD`.
     pub fn resolve(&self, revision: &str) -> Result<String, SourceError> {
-        // As in Argo CD, a version constraint takes precedence over a branch with the same name.
+        // As in Argo CD, a version constraint takes precedence over a branch that has the same name.
         self.resolve_as(revision, |refs| refs.newest(revision).or_else(|| refs.find(revision)))
     }
 
     /// Resolves a name in the same way as Git: as a commit, a tag or a branch, in this order. An empty name
-    /// is `HEAD`.
+    /// selects `HEAD`.
     pub(crate) fn resolve_name(&self, name: &str) -> Result<String, SourceError> {
         self.resolve_as(name, |refs| refs.find_as_git(name))
     }
@@ -168,13 +168,14 @@ impl Repository {
             Store::Local(opened) => {
                 let commit = opened.use_cached(|git| {
                     let found = named.map_or_else(|| git.rev_parse_single(revision).map(gix::Id::detach), Ok);
-                    // Peel annotated tags to their commits.
+                    // The object may be an annotated tag, which must be resolved to its commit.
                     let commit = found.and_then(|id| git.find_object(id)?.peel_to_commit());
                     commit.map(|commit| commit.id().to_string())
                 });
                 commit.map_err(|error| self.error(&error))?.map_err(|_| unknown())
             }
-            // The server reports peeled commits. Any other commit is checked when it is fetched.
+            // For annotated tags, the server has listed the commits. It isn't known yet if any other object
+            // is a commit, but fetching it fails otherwise.
             Store::Remote(remote) => {
                 let started = revision.to_ascii_lowercase();
                 let found = named.or_else(|| refs.complete(&started)).or_else(|| remote.complete(&started));
@@ -185,7 +186,7 @@ impl Repository {
         }
     }
 
-    /// Runs a function on a repository that contains a commit with all its files.
+    /// Calls a function with a repository that contains a commit with all of its files.
     fn with_commit<T>(
         &self,
         commit: &str,
@@ -200,7 +201,7 @@ impl Repository {
         }
     }
 
-    /// Returns the first of the revisions that is an annotated tag of the commit.
+    /// Returns the first of the given revisions that is an annotated tag of the commit.
     pub(crate) fn find_annotated_tag(
         &self,
         commit: &str,
@@ -235,7 +236,7 @@ impl Repository {
         Ok(None)
     }
 
-    /// Runs a function on a repository that contains a commit and one of its tags.
+    /// Calls a function with a repository that contains a commit and, if given, one of its annotated tags.
     pub(crate) fn with_object<T>(
         &self,
         commit: &str,
@@ -255,8 +256,7 @@ impl Repository {
         SourceError::NoRevision { repository: self.address.to_string(), revision: commit.to_owned() }
     }
 
-    /// Runs a function on a commit. If a damaged mirror had to be fetched from scratch, calls the function
-    /// again.
+    /// Calls a function with a commit. If a damaged mirror must be recreated, the function is called again.
     pub(crate) fn with_reader<T>(
         &self,
         commit: &str,
@@ -266,8 +266,8 @@ impl Repository {
         self.with_reader_and_lfs((commit, self.enables_lfs()), limits, using)
     }
 
-    /// Runs a function on a commit, with or without the content of Git LFS files. If content was missing,
-    /// fetches the content, discards the result and calls the function again.
+    /// Calls a function with a commit. If Git LFS is enabled and objects are missing, fetches them, discards
+    /// the function's result, and calls the function again.
     pub(crate) fn with_reader_and_lfs<T>(
         &self,
         (commit, enables_lfs): (&str, bool),
@@ -286,7 +286,7 @@ impl Repository {
                 lookup.start_reading();
                 using(reader)
             });
-            // Missing content may cause other errors, so fetch it first.
+            // Missing objects may be the cause of other errors, so fetch them before returning an error.
             if lookup.is_complete() || matches!(done, Err(SourceError::Lfs(_) | SourceError::Limit { .. })) {
                 return done;
             }
@@ -296,7 +296,7 @@ impl Repository {
         Err(lookup.too_many_rounds(ROUNDS_MAX))
     }
 
-    /// Returns true if Git LFS content is fetched.
+    /// Returns true if Git LFS is enabled.
     pub(crate) fn enables_lfs(&self) -> bool {
         matches!(&self.store, Store::Remote(remote) if remote.enables_lfs())
     }

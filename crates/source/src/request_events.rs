@@ -1,4 +1,4 @@
-//! Events about requests to Git servers, used for metrics.
+//! Events for requests to Git servers. Metrics are derived from these events.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ pub enum RequestKind {
     Fetch,
 }
 
-/// A completed request, whether or not it succeeded.
+/// Event for a request that has ended, successfully or not.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestEvent<'a> {
-    /// Repository. Its `Display` output doesn't contain credentials.
+    /// Address of the repository. Its `Display` output doesn't contain credentials.
     pub address: &'a Address,
     /// Kind of the request.
     pub kind: RequestKind,
-    /// Duration.
+    /// Duration of the request.
     pub duration: Duration,
     /// True if the request failed.
     pub has_failed: bool,
@@ -32,7 +32,7 @@ pub struct RequestEvent<'a> {
 
 type ListenFunction = dyn Fn(RequestEvent<'_>) + Send + Sync;
 
-/// Optional receiver of request events.
+/// Receiver of request events. The default receiver ignores them.
 #[derive(Clone, Default)]
 pub struct Listener(Option<Arc<ListenFunction>>);
 
@@ -43,13 +43,13 @@ impl fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Creates a listener that calls `listen` after each request, synchronously and possibly from several
-    /// threads at the same time.
+    /// Creates a listener that calls `listen` after each request. The calls are synchronous, and several
+    /// threads may call at the same time.
     pub fn new(listen: impl Fn(RequestEvent<'_>) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(listen)))
     }
 
-    /// Runs a request and reports it to the listener.
+    /// Runs a request, and reports its event.
     pub(crate) fn run_and_report<T, E>(
         &self,
         (address, kind): (&Address, RequestKind),

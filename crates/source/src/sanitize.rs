@@ -1,9 +1,9 @@
-//! Makes external texts safe for use in messages.
+//! Conversion of external text to a form that is safe in messages.
 
-/// Maximum length of an external text in a message, in characters.
+/// Maximum length of external text in a message, in characters.
 pub(crate) const TEXT_MAX: usize = 300;
 
-/// Returns the text as a single line of limited length.
+/// Converts text to a single line, and truncates it to `TEXT_MAX` characters.
 pub(crate) fn to_line(text: &str) -> String {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let line = line.trim();
@@ -13,8 +13,8 @@ pub(crate) fn to_line(text: &str) -> String {
     line.chars().take(TEXT_MAX).chain(['…']).collect()
 }
 
-/// Returns the text as a single line of limited length. Keeps both the beginning and the end, because
-/// programs print their task first and the cause of an error last.
+/// Converts text to a single line. If it is too long, omits the middle, because programs print their task
+/// first and the cause of an error last.
 pub(crate) fn to_line_keeping_ends(text: &str) -> String {
     const BEGIN: usize = TEXT_MAX / 3;
     let line: Vec<char> = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A secret string. Its `Debug` output doesn't depend on its content.
+/// A secret string. Its `Debug` output is always `***`.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretText(pub(crate) String);
 
@@ -13,7 +13,7 @@ impl fmt::Debug for SecretText {
 }
 
 impl SecretText {
-    /// Returns the text. `None` if it is empty.
+    /// Returns the text, or `None` if it is empty.
     pub(crate) fn text(&self) -> Option<&str> {
         Some(self.0.as_str()).filter(|text| !text.is_empty())
     }

@@ -1,4 +1,4 @@
-//! Commit signatures in OpenPGP format, as created by `git commit -S` and `git tag -s`.
+//! Signatures of commits and tags in OpenPGP format, as created by `git commit -S` and `git tag -s`.
 //!
 //! ```text
 //! argocd-gpg-keys-cm ─▶ Keyring ── check(signature, signed bytes, now) ─▶ ValidSignature or SignatureError
@@ -6,7 +6,7 @@
 //!                     signatureKeys of a project ─▶ RequiredKeys::accepts ◀───┘
 //! ```
 //!
-//! The `pgp` library parses and verifies signatures. This module determines which keys are accepted.
+//! The `pgp` library parses and verifies signatures. This module decides which keys are accepted.
 
 mod certificate;
 mod key_id;

@@ -1,6 +1,6 @@
-//! Files that override fields of the source, in the source's folder: `.argocd-source.yaml`, then
-//! `.argocd-source-NAME.yaml` for the Application with that name. The files contain parts of `spec.source`
-//! and are applied as merge patches (RFC 7396).
+//! Files with source overrides, in the folder of the source. `.argocd-source.yaml` applies to all
+//! Applications, followed by `.argocd-source-NAME.yaml` for the Application NAME. The files contain fields of
+//! `spec.source`, and are applied as merge patches (RFC 7396).
 
 use serde_json::{Map, Value};
 use tidegate_model::argo::ApplicationSource;
@@ -8,18 +8,18 @@ use tidegate_model::argo::ApplicationSource;
 use crate::SourceError;
 use crate::tree::{CommitReader, join_paths};
 
-/// Prefix of the names of files with source overrides.
+/// Prefix of the names of these files.
 const PREFIX: &str = ".argocd-source";
 
-/// Returns true if a file contains source overrides and is therefore not a manifest.
+/// Returns true if a file contains source overrides, so it isn't a manifest.
 pub(crate) fn is_overrides_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let rest = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(".yaml"));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// Returns a source with the overrides in its folder applied. Overrides can't change the source's repository
-/// or revision. `folder` contains the path of the folder and the names of its entries.
+/// Applies the overrides in a source's folder to the source. Overrides can't change the repository, the path
+/// or the revision. `folder` contains the path of the folder, and `names` the names of its entries.
 pub(crate) fn apply_overrides(
     source: &ApplicationSource,
     reader: &CommitReader<'_>,
@@ -47,7 +47,7 @@ fn apply_content(source: &ApplicationSource, content: &[u8]) -> Result<Applicati
     let plain = |error: String| crate::error::to_line(&error);
     let patch: Value = serde_saphyr::from_str(text).map_err(|error| plain(error.to_string()))?;
     if !patch.is_object() {
-        return Err("it is not a map of fields".to_owned());
+        return Err("not a map of fields".to_owned());
     }
     let mut value = serde_json::to_value(source).map_err(|error| plain(error.to_string()))?;
     merge_patch(&mut value, patch);
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Tests the examples in RFC 7396, appendix A.
+    /// The examples come from appendix A of RFC 7396.
     #[test]
     fn patches_are_merged_as_the_rfc_says() {
         for (target, patch, expected) in [

@@ -1,12 +1,12 @@
-//! Source types: directory, Helm or Kustomize. The source either specifies its type, or the type is detected
-//! from its folder.
+//! Types of sources: directory, Helm or Kustomize. The type is specified by the source or detected from the
+//! source's folder.
 
 use serde_json::Value;
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
 
 use crate::SourceError;
 
-/// Type of a source.
+/// Type of a source, which determines how its manifests are obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SourceType {
     /// Plain manifests.
@@ -18,7 +18,7 @@ pub(crate) enum SourceType {
 }
 
 impl SourceType {
-    /// Returns the name used in an Application's status.
+    /// Returns the name of the type, as shown in an Application's status.
     pub fn name(self) -> &'static str {
         match self {
             Self::Directory => "Directory",
@@ -28,7 +28,7 @@ impl SourceType {
     }
 }
 
-/// File names of kustomizations, in the order in which Kustomize looks for them.
+/// File names of kustomizations, in the order of Kustomize's search.
 pub(crate) const KUSTOMIZATION_FILES: [&str; 3] =
     ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 /// File that describes a chart.
@@ -38,12 +38,12 @@ fn unsupported_source(what: impl Into<String>) -> SourceError {
     SourceError::Unsupported { what: what.into(), why: String::new() }
 }
 
-/// Returns true if a section exists and is not empty. Other programs also write empty sections.
+/// Returns true if a section is set and contains values. Other programs may also write empty sections.
 fn is_set<T: Default + PartialEq>(part: Option<&T>) -> bool {
     part.is_some_and(|part| *part != T::default())
 }
 
-/// Returns true if an untyped section is not empty.
+/// Returns true if an untyped section contains values.
 fn is_not_empty(value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.values().any(is_not_empty),
@@ -53,7 +53,8 @@ fn is_not_empty(value: &Value) -> bool {
     }
 }
 
-/// Returns the type that a source specifies explicitly. Rejects unsupported tools.
+/// Returns the type that a source specifies, or `None` if it doesn't specify one. Returns an error if the
+/// source uses unsupported features.
 pub(crate) fn explicit_type(source: &ApplicationSource) -> Result<Option<SourceType>, SourceError> {
     let asked = [
         (source.plugin.as_ref().is_some_and(is_not_empty), "a config management plugin (source.plugin)"),
@@ -91,7 +92,8 @@ pub(crate) fn explicit_type(source: &ApplicationSource) -> Result<Option<SourceT
     }
 }
 
-/// Determines the type of a source from its specification and the file names in its folder.
+/// Returns the type that a source specifies. If it doesn't specify one, detects the type from the file names
+/// in the source's folder.
 pub(crate) fn detect_type(source: &ApplicationSource, names: &[String]) -> Result<SourceType, SourceError> {
     let said = explicit_type(source)?;
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
@@ -110,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a nonempty value that is valid according to a schema.
+    /// Returns a value that is valid for a schema and not empty.
     fn sample(schema: &Value) -> Value {
         match schema.get("type").and_then(Value::as_str) {
             Some("string") => json!("1"),
@@ -130,7 +132,8 @@ mod tests {
         }
     }
 
-    /// A source must be rejected for exactly those fields that the model's table lists as refused.
+    /// The fields that cause a source to be rejected must be exactly the rejected fields in the model's
+    /// table.
     #[test]
     fn refused_fields_are_those_of_the_table() {
         let application = all_crds().remove(0);

@@ -1,11 +1,11 @@
-//! Helm and Kustomize: finds, limits and runs the programs.
+//! Helm and Kustomize: finding, limiting and running these programs.
 //!
 //! ```text
 //! Tools ── find_tool ─▶ Tool ── run_tool (in a WorkingFolder with everything that it may read) ─▶ output
 //! ```
 //!
-//! The programs run without a shell, inherited environment variables or network access, and with limits on
-//! time, memory and output.
+//! The programs run without a shell, without inherited environment variables, and without network access.
+//! Their time, memory and output are limited.
 
 mod memory_limit;
 mod run;
@@ -26,29 +26,29 @@ use slots::ToolSlots;
 use working_folder::WorkingFolders;
 pub(crate) use working_folder::{SOURCE_FOLDER, WorkingFolder, file_paths, visit_files};
 
-/// Resource limits for a tool.
+/// Resource limits for one call of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolLimits {
-    /// Maximum run time. After this time, the tool is killed.
+    /// Maximum time of a call. Afterward, the tool is killed.
     pub time: Duration,
-    /// Maximum memory in bytes.
+    /// Maximum memory of the tool, in bytes.
     pub memory: u64,
-    /// Maximum size of the output in bytes.
+    /// Maximum size of the tool's output, in bytes.
     pub output: u64,
-    /// Maximum number of concurrent runs. Additional runs wait.
+    /// Maximum number of concurrent calls. Further calls wait.
     pub concurrency: usize,
 }
 
-/// Maximum time to wait for killed tools to exit, which may take a while on a busy system.
+/// Maximum time to wait until killed tools have exited. This may take a while on a busy system.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
-/// Memory limit for a tool if the container doesn't have a limit.
+/// Maximum memory of a tool, in bytes, if the container's memory isn't limited.
 const MEMORY: u64 = 1 << 30;
-/// Minimum amount of memory that the tools need in order to work at all.
+/// Minimum memory that the tools need, in bytes.
 const MEMORY_MIN: u64 = 128 << 20;
 
 impl Default for ToolLimits {
-    /// The time limit is the same as in Argo CD. Even the largest charts in use need only a tenth of the
-    /// other limits.
+    /// Returns Argo CD's time limit. The other limits are ten times as high as the needs of the largest
+    /// charts in use.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let (memory, at_once) = share_resources(memory_limit::container_memory_limit(), cores);
@@ -56,8 +56,8 @@ impl Default for ToolLimits {
     }
 }
 
-/// Returns the memory per tool and the number of concurrent runs. If the container has a memory limit, all
-/// tools together use at most half of it, because the kernel might otherwise kill this process as well.
+/// Returns the maximum memory of a tool and the maximum number of concurrent calls. If the container's memory
+/// is limited, all tools together use at most half of it. Otherwise, the kernel might kill this process, too.
 fn share_resources(container: Option<u64>, cores: usize) -> (u64, usize) {
     let Some(half) = container.map(|bytes| bytes / 2).filter(|bytes| *bytes > 0) else {
         return (MEMORY, cores);
@@ -67,44 +67,44 @@ fn share_resources(container: Option<u64>, cores: usize) -> (u64, usize) {
     (memory, fitting.unwrap_or(cores).clamp(1, cores.max(1)))
 }
 
-/// Helm and Kustomize.
+/// Paths, limits and working folders of Helm and Kustomize.
 #[derive(Clone, Default)]
 pub struct Tools {
     /// Path of `helm`. If `None`, `helm` is looked up on the `PATH`.
     pub helm: Option<PathBuf>,
     /// Path of `kustomize` or `kubectl`. If `None`, both are looked up on the `PATH`.
     pub kustomize: Option<PathBuf>,
-    /// Parent folder for working folders. It must not be used by any other process.
+    /// Folder for working folders. No other process may use this folder.
     pub folder: PathBuf,
-    /// Resource limits for the tools.
+    /// Resource limits for one call of a tool.
     pub limits: ToolLimits,
     pub(crate) attempts: Arc<Attempts>,
     slots: Arc<ToolSlots>,
     workshops: Arc<WorkingFolders>,
 }
 
-/// A program that was found.
+/// A program that was found on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tool {
     pub program: PathBuf,
-    /// Identity of the program. It changes if the file at the path is replaced.
+    /// String that identifies the program, and changes if the program is replaced.
     pub identity: String,
 }
 
 impl Tools {
-    /// Creates tools that are looked up on the `PATH` and work in the given folder.
+    /// Creates tools that are searched on the `PATH` and work in the given folder.
     pub fn new(folder: PathBuf) -> Self {
         working_folder::delete_stale_folders(&folder);
         Self { folder, ..Self::default() }
     }
 
-    /// Returns true if the system restricts the tools' access to files.
+    /// Returns true if the operating system can restrict the files that tools may access.
     pub fn are_confined() -> bool {
         tidegate_program::confines_files()
     }
 
-    /// Kills running tools, and waits until they have exited and their folders have been deleted. Later runs
-    /// end immediately.
+    /// Kills running tools. Waits until they have exited and their working folders have been deleted. Later
+    /// calls end immediately.
     pub fn stop(&self) {
         self.attempts.stop();
         self.workshops.wait_until_closed(STOP_WITHIN);
@@ -116,7 +116,7 @@ impl Tools {
             what: "a Helm chart",
             program: "helm",
             given: self.helm.clone(),
-            advice: "install Helm 3.8 or newer on the PATH of `tidegate serve`, or set its path with --helm or TIDEGATE_HELM",
+            advice: "install Helm 3.8 or newer on the PATH of `tidegate serve`, or set the path of helm with --helm or TIDEGATE_HELM",
         })
     }
 
@@ -126,13 +126,13 @@ impl Tools {
             what: "a kustomization",
             program: "kustomize or kubectl",
             given: self.kustomize.clone(),
-            advice: "install one of them on the PATH of `tidegate serve`, or set its path with --kustomize or TIDEGATE_KUSTOMIZE",
+            advice: "install kustomize or kubectl on the PATH of `tidegate serve`, or set the path with --kustomize or TIDEGATE_KUSTOMIZE",
         })
     }
 }
 
-/// Returns the configured program, or the first match on the `PATH`. Searches every time, because programs
-/// may be installed later.
+/// Returns the configured program or, without a configured path, the first match on the `PATH`. The result
+/// isn't cached, because a program may be installed later.
 fn find_tool(given: Option<&Path>, names: &[&str]) -> Option<Tool> {
     if let Some(given) = given {
         return tool_at(given);

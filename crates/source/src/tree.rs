@@ -1,4 +1,4 @@
-//! Reads the trees of a commit.
+//! Access to the folders and files of a commit.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,21 +10,21 @@ use crate::error::git_error_text;
 use crate::lfs::Lookup;
 use crate::{Address, SourceError};
 
-/// Maximum size of a source folder.
+/// Limits for the folder of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of files and folders.
     pub entries: u64,
-    /// Maximum nesting of folders.
+    /// Maximum nesting depth of folders.
     pub depth: u64,
-    /// Maximum size of all manifests in bytes.
+    /// Maximum total size of the manifests, in bytes.
     pub bytes: u64,
-    /// Maximum length of a chain of links.
+    /// Maximum number of links that are followed in a row.
     pub links: u64,
 }
 
 impl Default for Limits {
-    /// The defaults are many times the size of the largest folders in use.
+    /// Returns limits that are many times the size of the largest folders in use.
     fn default() -> Self {
         Self { entries: 100_000, depth: 64, bytes: 64 << 20, links: 8 }
     }
@@ -33,7 +33,7 @@ impl Default for Limits {
 /// An entry in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreeEntry {
-    /// Path relative to the listed folder.
+    /// Path relative to the folder that was listed.
     pub path: String,
     pub id: ObjectId,
     pub kind: EntryKind,
@@ -45,24 +45,24 @@ impl TreeEntry {
     }
 }
 
-/// Minimum number of entries in a folder that is cached. Smaller folders can be read as quickly as they can
-/// be found in the cache.
+/// Minimum number of entries in a cached folder. Reading a smaller folder is as fast as finding it in the
+/// cache.
 const CACHED_ENTRIES_MIN: usize = 64;
-/// Maximum number of cached folders.
+/// Maximum number of folders in the cache.
 const CACHED_FOLDERS_MAX: usize = 8;
-/// Maximum number of entries in a folder that is cached.
+/// Maximum number of entries in a cached folder.
 const CACHED_ENTRIES_MAX: usize = 50_000;
 
-/// Cache of large folders. Many Applications have folders next to each other, and each of these folders must
-/// be looked up. Tree objects are immutable, so entries never become stale.
+/// Cache of large folders. Often, the folders of many Applications have the same parent folder, so each
+/// lookup reads that parent folder. Tree objects are immutable, so cached folders are always valid.
 #[derive(Default)]
 pub(crate) struct TreeCache(Mutex<VecDeque<(ObjectId, Arc<CachedFolder>)>>);
 
 /// Entries of a folder in Git's order.
 struct CachedFolder {
     entries: Vec<TreeEntry>,
-    /// Index by name. If a name occurs more than once, which happens only in a malformed tree, the first
-    /// entry takes precedence.
+    /// Position of each entry by name. Only a malformed tree can contain a name several times, and the first
+    /// entry then takes precedence.
     index: HashMap<String, usize>,
 }
 
@@ -95,7 +95,7 @@ impl TreeCache {
     }
 }
 
-/// Reads the folders and files of one commit, following links.
+/// Reader of the folders and files of one commit. Follows links.
 pub(crate) struct CommitReader<'r> {
     pub git: &'r Repository,
     pub repository: &'r Address,
@@ -104,7 +104,8 @@ pub(crate) struct CommitReader<'r> {
     /// Root tree of the commit.
     pub root: ObjectId,
     pub limits: &'r Limits,
-    /// Replaces Git LFS pointers with their content. `None` if Git LFS is disabled.
+    /// Lookup that replaces Git LFS pointers with the content of their objects. `None` if Git LFS is
+    /// disabled.
     pub lfs: Option<&'r Lookup<'r>>,
 }
 
@@ -130,7 +131,7 @@ impl CommitReader<'_> {
         Ok(entries)
     }
 
-    /// Returns the entry with the given name.
+    /// Returns the entry of a folder with this name.
     fn entry(&self, tree: ObjectId, name: &str) -> Result<Option<TreeEntry>, SourceError> {
         if let Some(folder) = self.trees.find(tree) {
             return Ok(folder.find(name));
@@ -138,12 +139,12 @@ impl CommitReader<'_> {
         Ok(self.entries(tree)?.into_iter().find(|entry| entry.path == name))
     }
 
-    /// Returns the names of all entries, including folders, in Git's order.
+    /// Returns the names of a folder's entries, including subfolders, in Git's order.
     pub fn names(&self, folder: ObjectId) -> Result<Vec<String>, SourceError> {
         Ok(self.entries(folder)?.into_iter().map(|entry| entry.path).collect())
     }
 
-    /// Returns a folder of the commit, along with its normalized path.
+    /// Returns the normalized path and the tree of a folder. Doesn't follow links.
     pub fn folder(&self, path: &str) -> Result<(String, ObjectId), SourceError> {
         let none =
             |found| SourceError::NoFolder { path: path.to_owned(), found, commit: self.commit.to_owned() };
@@ -165,8 +166,8 @@ impl CommitReader<'_> {
         Ok((plain, tree))
     }
 
-    /// Visits the entries of a folder, except for folders. With `recurse`, also visits the entries of its
-    /// subfolders.
+    /// Calls a function with each entry of a folder that isn't a folder. With `recurse`, includes the entries
+    /// of subfolders.
     fn walk(
         &self,
         folder: ObjectId,
@@ -197,8 +198,8 @@ impl CommitReader<'_> {
         Ok(())
     }
 
-    /// Returns the entries of a folder, except for folders, sorted by path. With `recurse`, also returns the
-    /// entries of its subfolders.
+    /// Returns the entries of a folder that aren't folders, sorted by path. With `recurse`, includes the
+    /// entries of subfolders.
     pub fn list(&self, folder: ObjectId, path: &str, recurse: bool) -> Result<Vec<TreeEntry>, SourceError> {
         let mut listed = Vec::new();
         self.walk(folder, path, recurse, |entry| {
@@ -219,7 +220,7 @@ impl CommitReader<'_> {
         Ok(listed)
     }
 
-    /// Returns the paths of all files in the commit, sorted. The content of submodules isn't part of the
+    /// Returns the paths of all files in the commit, in sorted order. Files in submodules aren't part of the
     /// commit.
     pub fn paths(&self) -> Result<Vec<String>, SourceError> {
         let mut paths = Vec::new();
@@ -233,7 +234,7 @@ impl CommitReader<'_> {
         Ok(paths)
     }
 
-    /// Returns the target of a link within the repository.
+    /// Returns the path that a link refers to. Returns an error if the path is outside the repository.
     fn target(&self, path: &str, link: ObjectId) -> Result<String, SourceError> {
         let content = self.blob(path, link)?;
         let target = String::from_utf8_lossy(&content).into_owned();
@@ -242,7 +243,7 @@ impl CommitReader<'_> {
         inside.ok_or_else(|| SourceError::Link { path: path.to_owned(), target })
     }
 
-    /// Returns the content of an entry, following links. `None` for a link to a folder.
+    /// Returns the content of an entry, or `None` if the entry is a link to a folder. Follows links.
     pub fn content(&self, path: &str, entry: &TreeEntry) -> Result<Option<Vec<u8>>, SourceError> {
         let (at, found) = self.resolve_links(path, entry)?;
         if !matches!(found.kind, EntryKind::Blob | EntryKind::BlobExecutable) {
@@ -255,7 +256,7 @@ impl CommitReader<'_> {
         }
     }
 
-    /// Returns the final target of an entry, along with its path.
+    /// Follows the links of an entry. Returns the path and the entry of the final target.
     pub fn resolve_links(&self, path: &str, entry: &TreeEntry) -> Result<(String, TreeEntry), SourceError> {
         let (mut at, mut found) = (path.to_owned(), entry.clone());
         let mut left = self.limits.links;
@@ -269,13 +270,13 @@ impl CommitReader<'_> {
         Ok((at, found))
     }
 
-    /// Returns the tree of the folder at a normalized path. `None` if it doesn't exist.
+    /// Returns the tree of the folder at a normalized path, or `None` if there is no such folder.
     pub fn find_folder(&self, path: &str) -> Result<Option<ObjectId>, SourceError> {
         let found = self.lookup(path)?;
         Ok(found.filter(|entry| entry.kind == EntryKind::Tree).map(|entry| entry.id))
     }
 
-    /// Returns the entry at a normalized path in the commit.
+    /// Returns the entry at a normalized path in the commit, or `None` if there is no such entry.
     pub fn lookup(&self, path: &str) -> Result<Option<TreeEntry>, SourceError> {
         let mut found = TreeEntry { path: String::new(), id: self.root, kind: EntryKind::Tree };
         for part in path_segments(path) {
@@ -290,7 +291,7 @@ impl CommitReader<'_> {
         Ok(Some(found))
     }
 
-    /// Returns the content of a blob after checking its size.
+    /// Returns the content of a blob. Returns an error if the blob is too large.
     fn blob(&self, path: &str, id: ObjectId) -> Result<Vec<u8>, SourceError> {
         let header = self.git.find_header(id).map_err(|error| self.error(&error))?;
         if header.size() > self.limits.bytes {
@@ -301,7 +302,7 @@ impl CommitReader<'_> {
     }
 }
 
-/// Joins a folder of the repository and a path below it.
+/// Joins the path of a folder and a path relative to the folder.
 pub(crate) fn join_paths(folder: &str, below: &str) -> String {
     if folder.is_empty() { below.to_owned() } else { format!("{folder}/{below}") }
 }
@@ -310,7 +311,8 @@ pub(crate) fn path_segments(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| !part.is_empty())
 }
 
-/// Joins a folder and a path, and resolves `.` and `..`. `None` if the result leads outside the repository.
+/// Joins a folder and a path, and resolves `.` and `..`. Returns `None` if the result is outside the
+/// repository.
 pub(crate) fn resolve_path(folder: &str, path: &str) -> Option<String> {
     let mut plain: Vec<&str> = path_segments(folder).collect();
     for part in path_segments(path) {

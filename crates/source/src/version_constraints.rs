@@ -1,26 +1,26 @@
-//! Version constraints in `targetRevision`, which select the newest matching tag. The rules are the same as
-//! in the Masterminds semver package, which Argo CD uses.
+//! Version constraints in `targetRevision`, which select the newest matching tag. The rules are those of the
+//! Go package Masterminds/semver, which Argo CD uses.
 
 use std::cmp::Ordering;
 
-/// A version in a tag. It may start with `v`, and its minor and patch components may be missing.
+/// A version, as found in a tag. It may start with `v`. Its minor and patch components may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Version {
-    /// Major, minor and patch number.
+    /// Major, minor and patch component.
     numbers: [u64; 3],
-    /// Prerelease identifiers. Empty for a release.
+    /// Identifiers of the prerelease. Empty for a release.
     prerelease: Vec<String>,
 }
 
-/// Component of a constraint. `None` if it is `x`, `X`, `*` or missing.
+/// A component of a constraint. `None` if the component is missing or a wildcard: `x`, `X` or `*`.
 type Part = Option<u64>;
 
-/// A comparison in a constraint, such as `>=1.2`.
+/// A single comparison of a constraint, such as `>=1.2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Comparison {
     operator: Operator,
     version: Version,
-    /// Number of components that are specified.
+    /// Number of components that the constraint specifies.
     component_count: usize,
 }
 
@@ -36,7 +36,7 @@ enum Operator {
     Caret,
 }
 
-/// Operators, longest first, because `>=` must not be parsed as `>`.
+/// Operators as written. Longer operators come first, because `>=` must not be parsed as `>`.
 const OPERATORS: [(&str, Operator); 11] = [
     (">=", Operator::GreaterOrEqual),
     ("=>", Operator::GreaterOrEqual),
@@ -50,11 +50,11 @@ const OPERATORS: [(&str, Operator); 11] = [
     ("~", Operator::Tilde),
     ("^", Operator::Caret),
 ];
-/// Maximum number of comparisons. Constraints in practice have far fewer.
+/// Maximum number of comparisons in a constraint. In practice, constraints have far fewer.
 const COMPARISONS_MAX: usize = 64;
 
-/// Returns the newest tag that satisfies a constraint. `None` if there is no such tag or the text isn't a
-/// constraint. A version such as `1.2` or `v1.2.3` is a tag name rather than a constraint.
+/// Returns the newest tag that satisfies a constraint. Returns `None` if there is no such tag, or if the text
+/// isn't a constraint. A version such as `1.2` or `v1.2.3` is the name of a tag rather than a constraint.
 pub(crate) fn newest_version<'t>(
     constraint: &str,
     tags: impl IntoIterator<Item = &'t str>,
@@ -65,20 +65,20 @@ pub(crate) fn newest_version<'t>(
     let constraint = Constraint::parse(constraint)?;
     let versions = tags.into_iter().filter_map(|tag| Some((Version::parse(tag)?, tag)));
     let allowed = versions.filter(|(version, _)| constraint.allows(version));
-    // If two versions are equal, such as 1.0 and v1.0.0, the first one takes precedence.
+    // If several tags have the same version, such as 1.0 and v1.0.0, the first tag takes precedence.
     let newest =
         allowed.reduce(|best, one| if one.0.compare(&best.0) == Ordering::Greater { one } else { best });
     newest.map(|(_, tag)| tag)
 }
 
-/// Returns true if a constraint allows a version. A plain version isn't a constraint, so it never allows any
-/// version.
+/// Returns true if a constraint allows a version. Returns false if the text is a version rather than a
+/// constraint.
 pub fn allows(constraint: &str, version: &str) -> bool {
     newest_version(constraint, [version]).is_some()
 }
 
-/// Returns true if a version satisfies a constraint or equals a plain version. An empty constraint allows any
-/// version.
+/// Returns true if a version satisfies a constraint, or equals the text if it isn't a constraint. An empty
+/// constraint allows every version.
 pub(crate) fn satisfies(constraint: &str, version: &str) -> bool {
     let constraint = if constraint.trim().is_empty() { "*" } else { constraint };
     match (Constraint::parse(constraint), Version::parse(version)) {
@@ -87,13 +87,13 @@ pub(crate) fn satisfies(constraint: &str, version: &str) -> bool {
     }
 }
 
-/// Returns true if a text is a complete version.
+/// Returns true if the text is a version with major, minor and patch components.
 pub(crate) fn is_full_version(text: &str) -> bool {
     let numbers = text.split(['-', '+']).next().unwrap_or_default();
     Version::parse(text).is_some() && numbers.matches('.').count() == 2
 }
 
-/// A list of alternatives. Each alternative is a list of comparisons, all of which must be true.
+/// A list of alternatives. An alternative is a list of comparisons that must all be true.
 struct Constraint(Vec<Vec<Comparison>>);
 
 impl Constraint {
@@ -105,7 +105,8 @@ impl Constraint {
 
     fn allows(&self, version: &Version) -> bool {
         self.0.iter().any(|list| {
-            // A prerelease in one comparison allows prereleases for the entire list.
+            // If one comparison of an alternative contains a prerelease, the whole alternative allows
+            // prereleases.
             let names_one = list.iter().any(|one| !one.version.prerelease.is_empty());
             (version.prerelease.is_empty() || names_one) && list.iter().all(|one| one.allows(version))
         })
@@ -137,7 +138,7 @@ fn parse_list(text: &str) -> Option<Vec<Comparison>> {
 }
 
 impl Version {
-    /// Parses the version in a tag, which must have a major version and no wildcards.
+    /// Parses the version in a tag. It must have a major component, and no component may be a wildcard.
     fn parse(text: &str) -> Option<Self> {
         let is_open = |c: char| "xX*".contains(c);
         let numbers = text.split(['-', '+']).next()?;
@@ -145,8 +146,8 @@ impl Version {
         (rest.is_empty() && given > 0 && !numbers.contains(is_open)).then_some(version)
     }
 
-    /// Parses a version at the start of a text. Returns the version, its number of components, and the rest
-    /// of the text.
+    /// Parses a version at the start of a string. Returns the version, the number of its components, and the
+    /// rest of the string.
     fn parse_prefix(text: &str) -> Option<(Self, usize, &str)> {
         let mut rest = text.strip_prefix('v').unwrap_or(text);
         let mut parts: [Part; 3] = [None; 3];
@@ -172,7 +173,7 @@ impl Version {
             return None;
         }
         let given = parts.iter().take_while(|part| part.is_some()).count();
-        // Components that follow a wildcard are also wildcards.
+        // All components after a wildcard are also wildcards.
         let numbers =
             std::array::from_fn(|at| parts.get(at).copied().flatten().filter(|_| at < given).unwrap_or(0));
         Some((Self { numbers, prerelease }, given, rest))
@@ -200,7 +201,7 @@ fn compare_identifiers(one: &[String], other: &[String]) -> Ordering {
     differing.unwrap_or_else(|| one.len().cmp(&other.len()))
 }
 
-/// Parses a number or a wildcard. Returns the component and the rest of the text.
+/// Parses a component: a number or a wildcard. Returns the component and the remaining text.
 fn parse_number(text: &str) -> Option<(Part, &str)> {
     if let Some(rest) = text.strip_prefix(['x', 'X', '*']) {
         return Some((None, rest));
@@ -210,7 +211,7 @@ fn parse_number(text: &str) -> Option<(Part, &str)> {
     Some((Some(digits.parse().ok()?), rest))
 }
 
-/// Parses identifiers separated by dots.
+/// Parses identifiers that are separated by dots. Returns them and the remaining text.
 fn parse_identifiers(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '.')).unwrap_or(text.len());
     let (words, rest) = text.split_at_checked(end)?;
@@ -221,13 +222,13 @@ impl Comparison {
     fn allows(&self, version: &Version) -> bool {
         let (given, wanted) = (self.component_count, &self.version);
         let order = version.compare(wanted);
-        // Compare only the components that are specified.
+        // Only the components that the constraint specifies are compared.
         let same = |count: usize| version.numbers.iter().take(count).eq(wanted.numbers.iter().take(count));
         let is_open = given < 3;
         match self.operator {
             Operator::Equal if !is_open => order == Ordering::Equal,
             Operator::Equal | Operator::Tilde => {
-                // `~1.2.3` and `~1.2` allow 1.2.x; `~1` allows 1.x.
+                // `~1.2.3` and `~1.2` allow versions 1.2.x, and `~1` allows versions 1.x.
                 let all = given == 0 || (!is_open && wanted.numbers == [0, 0, 0]);
                 order != Ordering::Less && (all || same(given.min(2)))
             }
@@ -244,7 +245,7 @@ impl Comparison {
             Operator::LessOrEqual if is_open => same(given) || order != Ordering::Greater,
             Operator::LessOrEqual => order != Ordering::Greater,
             Operator::Caret => {
-                // The components up to and including the first nonzero component must be equal.
+                // All components up to the first one that isn't zero must be equal.
                 let first = wanted.numbers.iter().take(given).position(|number| *number > 0);
                 order != Ordering::Less && same(first.map_or(given, |at| at + 1))
             }

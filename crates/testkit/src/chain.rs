@@ -1,7 +1,7 @@
 //! A small, complete example of a custom machine: a chain of operations, in which each operation starts after
-//! the previous one has succeeded. The machine's outstanding command ensures that an operation with a
-//! recorded ID exists, and reports the end of that operation. Explained in
-//! `docs/internals/writing-a-machine.md`.
+//! the previous operation has succeeded. The machine's outstanding command ensures that an operation with a
+//! recorded ID exists, and reports the end of that operation. `docs/internals/writing-a-machine.md` explains
+//! this example.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ pub enum Chain {}
 /// A recorded event of a chain.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChainEvent {
-    /// The chain was created with these operation ids.
+    /// The chain was created with these operation IDs.
     Created(Vec<OperationId>),
     /// The current operation has ended.
     Ended(OperationPhase),
@@ -50,7 +50,7 @@ pub struct State {
     pub outcome: Option<bool>,
 }
 
-/// Outstanding command of a chain: ensure that this operation exists, and report its end.
+/// A chain's outstanding command: ensure that this operation exists, and report its end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunOperation(pub OperationId);
 
@@ -162,8 +162,8 @@ impl Effects<Chain> for ChainEffects {
             engine.wait(child).await
         };
         tokio::spawn(async move {
-            // An engine that is shutting down does not report the end. The chain stops with the engine and continues with the
-            // next one.
+            // An engine that is shutting down reports no end. The chain stops with the engine, and the next
+            // engine continues it.
             let ended = run.await.map(|view| Input::Ended(child, view.phase)).map_err(|_| ProcessCrash);
             let _ = post.send(ended.map(|input| Arrival::Answer { subject: child, input }));
         });

@@ -1,9 +1,10 @@
-//! A concurrent change to the cluster at the worst moment: after an engine has read an object and before it writes it.
+//! A concurrent change to the cluster at the worst moment: between an engine's read of an object and its
+//! write to that object.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use tidegate_cluster::{Call, Cluster, ClusterError, Effect, Layer};
+use tidegate_cluster::{Call, Cluster, ClusterError, Effect, Layer, PendingCall};
 
 /// A cluster that delays the first write to an object until an action has finished.
 pub struct ConcurrentChange {
@@ -28,11 +29,7 @@ impl Layer for ConcurrentChange {
         self.inner.as_ref()
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         if call.effect == Effect::Write && call.name == self.name {
             let event = self.action.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(event) = event {

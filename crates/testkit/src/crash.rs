@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tidegate_cluster::{Call, Cluster, ClusterError, Layer};
+use tidegate_cluster::{Call, Cluster, ClusterError, Layer, PendingCall};
 use tidegate_model::{Digest, StreamId, Timestamp};
 use tidegate_oplog::{
     ApplicationInventory, Blobs, CompactionResult, Damage, History, Inventories, InventoryUpdate, LogError,
@@ -15,11 +15,11 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub struct ProcessCrash;
 
-/// Counts the crash points that a process passes, and crashes the process at the chosen one.
+/// Counter of the crash points that a process passes. Crashes the process at the chosen crash point.
 #[derive(Debug, Default)]
 pub struct CrashPoints {
     passed: AtomicU64,
-    /// Crash point, starting at 1; 0 never crashes.
+    /// Number of the crash point, starting at 1; 0 never crashes.
     crash_point: u64,
     /// True if only file changes are crash points.
     only_file_changes: bool,
@@ -28,13 +28,14 @@ pub struct CrashPoints {
 }
 
 impl CrashPoints {
-    /// Creates a process that crashes at the given crash point. Crash points start at 1; 0 never crashes.
+    /// Creates the crash points of a process that crashes at the given one. Crash points start at 1; 0 never
+    /// crashes.
     pub fn crash_at(crash_point: u64) -> Arc<Self> {
         Arc::new(Self { crash_point, ..Self::default() })
     }
 
-    /// Creates a process that crashes only at the given file change. File changes start at 1; 0 never
-    /// crashes.
+    /// Creates the crash points of a process that crashes only at the given file change. File changes start
+    /// at 1; 0 never crashes.
     pub fn crash_at_file_change(crash_point: u64) -> Arc<Self> {
         Arc::new(Self { crash_point, only_file_changes: true, ..Self::default() })
     }
@@ -57,12 +58,13 @@ impl CrashPoints {
         self.has_crashed.load(Ordering::SeqCst)
     }
 
-    /// Counts a crash point. Returns true if the process has crashed.
+    /// Counts a crash point, unless only file changes are crash points. Returns true if the process has
+    /// crashed.
     fn reach_point(&self) -> bool {
         if self.only_file_changes { self.has_crashed() } else { self.count_point() }
     }
 
-    /// Passes a file change, or crashes at it.
+    /// Passes a file change, or crashes the process there.
     ///
     /// # Errors
     ///
@@ -84,12 +86,12 @@ impl CrashPoints {
         point == self.crash_point
     }
 
-    /// Passes a crash point, or crashes at it.
+    /// Passes a crash point, or crashes the process there.
     pub fn try_pass(&self) -> Result<(), ProcessCrash> {
         if self.reach_point() { Err(ProcessCrash) } else { Ok(()) }
     }
 
-    /// Passes a crash point; never returns in a crashed process.
+    /// Passes a crash point. In a crashed process, never returns.
     async fn pass(&self) {
         if self.reach_point() {
             std::future::pending::<()>().await;
@@ -110,11 +112,7 @@ impl Layer for CrashCluster {
         self.inner.as_ref()
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        _: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, _: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         self.points.pass().await;
         let answer = answer.await;
         self.points.pass().await;

@@ -1,8 +1,8 @@
-//! Fuzzing by mutation of valid input: bytes and documents are changed at random and passed to a parser. The parser may reject
-//! them, but must not panic, hang or exhaust memory.
+//! Fuzzing by mutation of valid input: bytes and documents are changed at random and passed to a parser. The
+//! parser may reject the input, but must not panic, hang or exhaust memory.
 //!
-//! The quick form always tries the same cases. `TIDEGATE_FUZZ_CASES=N` tries N different cases and prints the seed;
-//! `TIDEGATE_FUZZ_SEED=N` repeats them.
+//! The quick form always tries the same cases. `TIDEGATE_FUZZ_CASES=N` tries N different cases and prints the
+//! seed. `TIDEGATE_FUZZ_SEED=N` repeats the cases of a seed.
 
 use std::fs;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -19,17 +19,17 @@ const CASES: u64 = 1_000;
 const CASES_LONG: u64 = 20_000;
 /// Seed of the quick form.
 const SEED: u64 = 1;
-/// Maximum length of the input.
+/// Maximum length of the input in bytes.
 const BYTES_MAX: usize = 64 << 10;
 /// Maximum number of changes per case.
 const CHANGES_MAX: u64 = 6;
-/// Time limit for a case. Even on a busy machine, only a hang exceeds it.
+/// Time limit for a case. Even on a busy machine, only a hang exceeds this limit.
 const CASE_TIMEOUT: Duration = Duration::from_secs(120);
-/// Memory limit for all fuzz targets in a process together.
+/// Memory limit in KiB for all fuzz targets in a process together.
 const MEMORY_MAX_KIB: u64 = 2 << 20;
-/// Stack size of the runtime's threads, on which input is parsed.
+/// Stack size in bytes of the runtime's threads, on which input is parsed.
 const STACK_BYTES: usize = 2 << 20;
-/// Known pitfalls of parsers.
+/// Text that is difficult for parsers.
 const PITFALLS: [&str; 24] = [
     "",
     "\0",
@@ -57,7 +57,7 @@ const PITFALLS: [&str; 24] = [
     "~",
 ];
 
-/// Splitmix64.
+/// Splitmix64 random number generator.
 struct FuzzRng(u64);
 
 impl FuzzRng {
@@ -69,7 +69,7 @@ impl FuzzRng {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `number`, which must be above 0.
+    /// Returns a number below `number`, which must be greater than 0.
     fn below(&mut self, number: usize) -> usize {
         usize::try_from(self.next_number() % (number.max(1) as u64)).unwrap()
     }
@@ -108,7 +108,7 @@ fn run_cases<T: Send>(
     };
     let (tell, told) = mpsc::channel::<String>();
     thread::scope(|scope| {
-        // A target that hangs can only be stopped by ending the process.
+        // A hanging target can only be stopped by ending the process.
         scope.spawn(move || {
             let mut last = String::new();
             loop {
@@ -169,7 +169,7 @@ fn mutate_bytes(dice: &mut FuzzRng, seeds: &[&[u8]], text: &[&str]) -> Vec<u8> {
                 input.splice(to..to, piece);
             }
             5 => {
-                // Repeats the same piece several times.
+                // Repeat a piece of the input several times.
                 let piece = input[at..end].to_vec();
                 let times = (BYTES_MAX / 4 / piece.len().max(1)).min(1 << dice.below(14));
                 input.splice(at..at, piece.repeat(times));

@@ -1,4 +1,5 @@
-//! A Git server on the loopback interface: Git's own smart HTTP program, behind a server that records requests and can misbehave.
+//! A Git server on the loopback interface: Git's own smart HTTP program behind a server that records requests
+//! and can misbehave.
 
 mod requests;
 
@@ -17,12 +18,12 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 pub use requests::{Request, RequestKind};
 
-/// Behavior of a server. By default, it behaves correctly.
+/// Behavior of a server. The default behavior is correct.
 #[derive(Clone, Debug, Default)]
 pub struct ServerBehavior {
-    /// The only `Authorization` header that is accepted.
+    /// Only accepted value of the `Authorization` header. `None` if no header is required.
     pub authorization: Option<String>,
-    /// Path prefix and address. Requests with the prefix are redirected to the same path below the address.
+    /// Path prefix and address. Requests with this prefix are redirected to the same path below the address.
     pub redirect: Option<(String, String)>,
     /// Requests that get no response. Their connections remain open.
     pub unanswered: Option<RequestKind>,
@@ -69,12 +70,13 @@ pub fn is_available() -> bool {
 }
 
 impl GitServer {
-    /// Serves the repositories in a folder.
+    /// Starts a server for the repositories in a folder.
     pub fn start(root: &Path) -> Self {
         Self::start_with(root, None, None)
     }
 
-    /// Serves the repositories over HTTPS, with a certificate from the server's own authority ([`Self::authority`]).
+    /// Starts an HTTPS server for the repositories in a folder. The certificate comes from the server's own
+    /// authority ([`Self::authority`]).
     pub fn start_tls(root: &Path) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -110,7 +112,7 @@ impl GitServer {
         server
     }
 
-    /// Returns the certificate of the server's authority, in PEM.
+    /// Returns the certificate of the server's authority in PEM format.
     pub fn authority(&self) -> &str {
         self.authority.as_deref().unwrap()
     }
@@ -121,7 +123,7 @@ impl GitServer {
         format!("{scheme}://127.0.0.1:{}/{repository}", self.port)
     }
 
-    /// Changes the behavior.
+    /// Changes the server's behavior.
     pub fn set_behavior(&self, manners: ServerBehavior) {
         *self.state.behavior.lock().unwrap() = manners;
     }
@@ -149,7 +151,7 @@ impl GitServer {
         drop(TcpStream::connect(("127.0.0.1", self.port)));
         if let Some(listening) = self.listener_thread.take() {
             listening.join().unwrap();
-            // A program that another thread is just starting keeps the socket open until its `exec`.
+            // A program that another thread is starting keeps the socket open until its `exec`.
             while TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
                 thread::yield_now();
             }
@@ -201,7 +203,7 @@ fn serve_connection(shared: &ServerState, socket: TcpStream) -> io::Result<()> {
     shared.request_received.notify_all();
     if manners.unanswered == Some(kind) {
         shared.open_connections.lock().unwrap().push(kept);
-        // The connection stays open until the server ends.
+        // Keep the connection open until the test process ends.
         std::mem::forget(stream);
         return Ok(());
     }
@@ -240,7 +242,7 @@ fn write_refusal(stream: &mut dyn Duplex, status: u16, head: &str) -> io::Result
     stream.flush()
 }
 
-/// Runs Git's own program. Returns the status, the remaining headers and the body.
+/// Runs Git's own HTTP program. Returns the status, the remaining headers and the body.
 fn run_backend(
     shared: &ServerState,
     request: &Request,

@@ -1,4 +1,5 @@
-//! A real Kubernetes control plane for tests: etcd, kube-apiserver, kube-controller-manager, and a simulator of nodes.
+//! A real Kubernetes control plane for tests: etcd, kube-apiserver, kube-controller-manager, and a node
+//! simulator.
 //!
 //! ```no_run
 //! use tidegate_testkit::kube::{ControlPlane, User};
@@ -15,8 +16,8 @@
 //!
 //! A test binary for these tests has `harness = false` and passes its tests to [`suite::main`], which runs
 //! them on each available version of Kubernetes (see `scripts/kube-assets`). If no version is available, each
-//! test is reported by name as ignored. It fails instead if `TIDEGATE_REQUIRE_KUBE` requires the version
-//! (`1.20,1.36`, or `1` for all tested versions).
+//! test is reported by name as ignored. If `TIDEGATE_REQUIRE_KUBE` requires the missing version (`1.20,1.36`,
+//! or `1` for all tested versions), the test fails instead.
 //!
 //! ```text
 //!   suite ── ControlPlane ─┬─ server.rs       the three processes, which end with the test process

@@ -1,7 +1,8 @@
-//! Crash injection, scenarios and simulation for the tests of Tidegate. Never part of the program.
+//! Crash injection, scenarios and simulation for Tidegate's tests. This crate is never part of the program.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 #![allow(clippy::indexing_slicing, reason = "tests may panic")]
 
+pub mod argo_cluster;
 pub mod chain;
 pub mod concurrent_change;
 pub mod crash;

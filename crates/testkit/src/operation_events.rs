@@ -1,18 +1,19 @@
-//! Access to the operation log in tests of operations.
+//! Access to the operation log in tests.
 
 use tidegate_executor::Summary;
 use tidegate_lifecycle::operation::OperationEvent;
 use tidegate_model::OperationId;
 use tidegate_oplog::{AppendOf, LoadedStreamOf, LogError, Lookup, OperationLog, TypedLog as _};
 
-/// Recorded events of operations. Import this trait instead of [`OperationLog`], whose methods have the same names.
+/// Log access with the events of operations as types. Import this trait instead of [`OperationLog`], whose
+/// methods have the same names.
 pub trait OperationEvents: OperationLog {
-    /// Appends events of operations as one group.
+    /// Appends events as a single group.
     fn append(&self, group: Vec<AppendOf<OperationEvent>>) -> Result<(), LogError> {
         self.append_all(group)
     }
 
-    /// Loads the newest snapshot of an operation and the events after it.
+    /// Loads the newest snapshot of an operation, and the later events.
     fn load(&self, operation: OperationId) -> Result<LoadedStreamOf<OperationEvent>, LogError> {
         self.load_as(operation)
     }

@@ -1,4 +1,4 @@
-//! Processes that run one after another on the same log and the same cluster, on virtual time.
+//! Processes that run one after another on the same log and the same cluster, in virtual time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::scenario::{SyncSpec, UserAction, UserActionKind};
 /// Start of the tests: 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// Clock of a world. It continues from the time at which the last process ended.
+/// Clock of a world. For each new process, it continues from the time at which the previous process ended.
 #[derive(Default)]
 pub struct WorldClock {
     now: Mutex<Option<RuntimeClock>>,
@@ -51,7 +51,7 @@ impl Clock for WorldClock {
     }
 }
 
-/// State that outlives a process: the log's storage, the cluster, the time, and the events received.
+/// State that outlives a process: the log's storage, the cluster, the time, and the received events.
 pub struct World {
     /// The log.
     pub log: MemoryLog,
@@ -80,9 +80,9 @@ pub enum ProcessEnd {
     Crashed,
 }
 
-/// Maximum virtual time for one process. If it is exceeded, something is waiting forever.
+/// Maximum virtual time for a process. A process that exceeds this limit is waiting forever.
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(100_000);
-/// Delay after which a rejected request is retried.
+/// Delay before repeating a rejected request.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl World {
@@ -109,7 +109,7 @@ impl World {
         self.run_current_operation(sync, &mut Vec::new())
     }
 
-    /// Sets the number at which operation IDs start.
+    /// Sets the number from which operation IDs continue.
     pub fn number_from(&mut self, number: u128) {
         self.operation_number = number;
     }
@@ -138,24 +138,24 @@ impl World {
         kept
     }
 
-    /// Uses this stored plan in later operations.
+    /// Uses the given stored plan in later operations.
     pub fn use_stored_plan(&self, plan: &StoredPlan) {
         let approval = PlanApproval { by: "ann".to_owned(), reason: String::new(), at: self.clock.now() };
         *self.stored_plan.lock().unwrap() = Some(plan.clone().pin(vec![approval], false));
     }
 
-    /// Makes later operations compute their own plans.
+    /// Clears the stored plan, so that later operations create their own plans.
     pub fn clear_stored_plan(&self) {
         *self.stored_plan.lock().unwrap() = None;
     }
 
-    /// Makes the next process start a new operation.
+    /// Sets the ID of the next operation, so that the next process starts a new operation.
     pub fn next_operation(&mut self) {
         self.operation_number += 1;
     }
 
-    /// Runs one process, which starts or continues the operation until it has ended or the process crashes. Removes the executed
-    /// actions from the script.
+    /// Runs a process, which starts or continues the operation. Returns once the operation has ended or the
+    /// process has crashed. Removes the executed actions from the script.
     pub fn run_process(
         &self,
         sync: &SyncSpec,
@@ -168,8 +168,8 @@ impl World {
         }
     }
 
-    /// Runs one process: an engine in this world together with the given work, until the work is done; `None` if the process
-    /// crashes.
+    /// Runs a process: an engine in this world together with the given work. Returns once the work is done.
+    /// Returns `None` if the process crashes.
     pub fn run_engine<T>(
         &self,
         points: &Arc<CrashPoints>,
@@ -188,7 +188,7 @@ impl World {
                 () = points.wait_for_crash() => None,
                 end = tokio::time::timeout(PROCESS_TIMEOUT, work) => match end {
                     Ok(Ok(end)) => Some(end),
-                    // Output from a crashing process.
+                    // Ignore the output of a crashing process.
                     _ if points.has_crashed() => None,
                     Ok(Err(error)) => panic!("{error}"),
                     Err(_) => panic!("the operation waits forever"),
@@ -240,7 +240,7 @@ impl World {
             tokio::select! {
                 biased;
                 view = &mut waiting => return match view {
-                    // The operation ended before the request.
+                    // The operation ended before `wait` was called.
                     Err(EngineError::NotRunning { .. }) => Ok(engine.inspect(id).await?.0),
                     view => view,
                 },
@@ -257,8 +257,8 @@ impl World {
     }
 
     /// Returns an error if the subscriber didn't receive each event of an operation exactly once. The
-    /// subscriber was connected in all processes, resumed at its last position each time, and then read the
-    /// rest from the log.
+    /// subscriber connected to every process, resuming at its last position, and the remaining events come
+    /// from the log.
     pub fn find_event_error(&self, operation: OperationId) -> Option<String> {
         let subscriber = self.subscriber.lock().unwrap();
         let mut received: Vec<Event> =
@@ -270,8 +270,8 @@ impl World {
     }
 }
 
-/// Performs the current user action. Returns true if the engine requested a retry. An action that got any
-/// other response is not repeated.
+/// Performs the current user action if its trigger is satisfied. Returns true if the engine asks for a retry.
+/// After any other response, the action isn't repeated.
 pub async fn perform_action(engine: &Engine, id: OperationId, script: &mut Vec<UserAction>) -> bool {
     let Some(next) = script.first().copied() else { return false };
     let Ok((view, _)) = engine.inspect(id).await else { return false };

@@ -1,5 +1,5 @@
-//! An authenticating proxy on the loopback interface that always connects to the same server, regardless of the requested host.
-//! Supports `CONNECT` and SOCKS 5.
+//! An authenticating proxy on the loopback interface. It always connects to the same server, regardless of
+//! the requested host, and supports `CONNECT` and SOCKS 5.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -22,7 +22,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy to a server, `host:port`.
+    /// Starts a proxy to a server, given as `host:port`.
     pub fn start(to: &str) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let proxy = Self { address: listener.local_addr().unwrap(), requests: Arc::default() };
@@ -30,19 +30,19 @@ impl Proxy {
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (requests, to) = (Arc::clone(&requests), to.clone());
-                // If the client disconnects, its request has failed.
+                // Ignore errors: if the client disconnects, its request has already failed.
                 thread::spawn(move || drop(serve_connection(stream, &to, &requests)));
             }
         });
         proxy
     }
 
-    /// Returns the proxy's address: `host:port`.
+    /// Returns the proxy's address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the requests since the last call: `CONNECT host:port HTTP/1.1`, or `SOCKS host:port`.
+    /// Returns the requests since the last call, such as `CONNECT host:port HTTP/1.1` or `SOCKS host:port`.
     pub fn requests(&self) -> Vec<String> {
         std::mem::take(&mut self.requests.lock().unwrap())
     }
@@ -75,7 +75,7 @@ fn read_bytes<const N: usize>(stream: &mut TcpStream) -> io::Result<[u8; N]> {
     Ok(read)
 }
 
-/// Reads a length byte, and that many bytes after it.
+/// Reads a length byte and the given number of bytes after it.
 fn read_length_prefixed(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let [length] = read_bytes(stream)?;
     let mut read = vec![0; length.into()];
@@ -83,7 +83,7 @@ fn read_length_prefixed(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(read)
 }
 
-/// <https://www.rfc-editor.org/rfc/rfc9110#name-connect>
+/// Handles a `CONNECT` request, as defined in <https://www.rfc-editor.org/rfc/rfc9110#name-connect>.
 fn handle_connect(first: u8, stream: &mut TcpStream, requests: &Mutex<Vec<String>>) -> io::Result<bool> {
     let mut head = vec![first];
     while !head.ends_with(b"\r\n\r\n") {
@@ -102,8 +102,8 @@ fn handle_connect(first: u8, stream: &mut TcpStream, requests: &Mutex<Vec<String
     Ok(is_known)
 }
 
-/// <https://www.rfc-editor.org/rfc/rfc1928>, with user and password as in
-/// <https://www.rfc-editor.org/rfc/rfc1929>.
+/// Handles a SOCKS 5 request, as defined in <https://www.rfc-editor.org/rfc/rfc1928>. The authentication with
+/// user and password is defined in <https://www.rfc-editor.org/rfc/rfc1929>.
 fn handle_socks(stream: &mut TcpStream, requests: &Mutex<Vec<String>>) -> io::Result<bool> {
     let methods = read_length_prefixed(stream)?;
     if !methods.contains(&2) {

@@ -1,4 +1,4 @@
-//! Golden operations: small deployments that together use every feature of operations.
+//! Golden operations: small deployments that together cover every feature of operations.
 
 use std::time::Duration;
 
@@ -27,18 +27,18 @@ pub struct Scenario {
     pub sync: SyncSpec,
     /// User actions during the operation.
     pub actions: Vec<UserAction>,
-    /// Phase in which the operation is expected to end.
+    /// Expected final phase of the operation.
     pub expected_phase: OperationPhase,
-    /// Text that the final message is expected to contain.
+    /// Text that the final message must contain.
     pub expected_message: &'static str,
 }
 
-/// An operation.
+/// Manifests to sync, and the request for the operation.
 #[derive(Clone)]
 pub struct SyncSpec {
     /// Manifests as YAML.
     pub manifests: String,
-    /// Request of the operation.
+    /// Request for the operation.
     pub request: SyncRequest,
 }
 
@@ -51,7 +51,7 @@ pub struct UserAction {
     pub kind: UserActionKind,
 }
 
-/// Actions that a user can take.
+/// User actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserActionKind {
     /// Terminates the operation.
@@ -60,19 +60,19 @@ pub enum UserActionKind {
     Pause,
     /// Resumes the operation.
     Resume,
-    /// Approves the operation's prunes.
+    /// Confirms the operation's prunes.
     ApprovePrunes,
-    /// Skips this task, marks it as done, or retries it.
+    /// Skips the named task, marks it as done, or retries it.
     Override(Override, &'static str),
 }
 
 impl SyncSpec {
-    /// Creates a sync of these manifests, for the application `shop` in the namespace `default`.
+    /// Creates a sync of the given manifests, for the application `shop` in the `default` namespace.
     pub fn new(manifests: &str) -> Self {
         Self { manifests: manifests.to_owned(), request: default_request() }
     }
 
-    /// Changes the options.
+    /// Changes the request.
     #[must_use]
     pub fn with_request(mut self, change: impl FnOnce(&mut SyncRequest)) -> Self {
         change(&mut self.request);

@@ -1,4 +1,4 @@
-//! A repository with signed commits and tags, created by `scripts/signed-commits` with gpg.
+//! A repository with signed commits and tags, which `scripts/signed-commits` has created with gpg.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,19 +34,19 @@ fn read_json_lines(name: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Returns gpg's result for each object: `kind`, `name`, `commit` and gpg's verdict.
+/// Returns gpg's result for each object: `kind`, `name`, `commit` and the verdict.
 pub fn gpg_results() -> Vec<Value> {
     read_json_lines("table.jsonl")
 }
 
-/// Returns the id of a person's key.
+/// Returns the ID of a user's key.
 pub fn key_id(name: &str) -> String {
     let keys = read_json_lines("keys.jsonl");
     let key = keys.iter().find(|key| key["name"] == name).unwrap();
     key["fingerprint"].as_str().unwrap().chars().skip(24).collect()
 }
 
-/// Returns the ConfigMap with the public keys of these people.
+/// Returns the ConfigMap with the public keys of the given users.
 pub fn public_keys(names: &[&str]) -> Object {
     let of =
         |name: &&str| (key_id(name), fs::read_to_string(data_path(&format!("{name}.asc"))).unwrap().into());

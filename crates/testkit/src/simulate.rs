@@ -1,8 +1,8 @@
-//! Simulation of the whole life of an application from one seed: random manifests, a faulty cluster, late and
-//! lost responses, crashes, user actions. It runs on virtual time, without threads and without tokio, so the
-//! same seed always produces the same run.
+//! Simulation of an application's whole life from a single seed: random manifests, a faulty cluster, late and
+//! lost responses, crashes, and user actions. The simulation runs in virtual time, without threads and
+//! without tokio, so the same seed always produces the same run.
 //!
-//! The engine's own parts are used unchanged: the planner, the driver and the effects. Only the actors are replaced, by a queue
+//! The planner, the driver and the effects are the engine's own. Only the actors are replaced, with a queue
 //! of possible next steps.
 
 mod checks;

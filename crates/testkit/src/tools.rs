@@ -1,7 +1,8 @@
 //! Manifest tools, for tests that need them.
 //!
-//! The tools are searched for in the folders listed in `TIDEGATE_TOOLS`, then on the `PATH`. If its tool is
-//! missing, a test reports that it was skipped; with `TIDEGATE_REQUIRE_TOOLS=1`, as in CI, it fails instead.
+//! Tools are searched for in the folders listed in `TIDEGATE_TOOLS`, and then on the `PATH`. If a test's tool
+//! is missing, the test reports that it was skipped. With `TIDEGATE_REQUIRE_TOOLS=1`, as in CI, the test
+//! fails instead.
 
 use std::env;
 use std::path::PathBuf;

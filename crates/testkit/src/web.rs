@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-/// Response for a path.
+/// Response to requests for a path.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// Status code [default: 200].
@@ -16,9 +16,9 @@ pub struct Page {
     pub headers: Vec<String>,
     /// Body of the response.
     pub body: Vec<u8>,
-    /// Required `Authorization` header, and the challenge. Requests without this header get a 401.
+    /// Required `Authorization` header, and the challenge. Requests without this header get status 401.
     pub authorization: Option<(String, String)>,
-    /// ETag. Requests that contain it get a 304.
+    /// ETag. Requests that contain this ETag get status 304.
     pub etag: Option<String>,
     /// True if the body never ends.
     pub is_endless: bool,
@@ -35,7 +35,7 @@ impl Page {
         Self { status: 302, headers: vec![format!("Location: {address}")], ..Self::default() }
     }
 
-    /// Requires this authorization.
+    /// Sets the required `Authorization` header, and the challenge.
     pub fn require_authorization(self, authorization: &str, challenge: &str) -> Self {
         Self { authorization: Some((authorization.to_owned(), challenge.to_owned())), ..self }
     }

@@ -1,4 +1,5 @@
-//! Evidence from the cluster: the order of writes, how many times each hook was created, and the remaining objects.
+//! Evidence from the cluster: the order of writes, the number of times that each hook was created, and the
+//! remaining objects.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +8,32 @@ use tidegate_cluster::sim::{AuditEntry, SimCluster, Verb};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Object, OperationId, OperationPhase, ResultCode, annotations};
 
-/// Data that must be the same in a disturbed and an undisturbed run.
+/// Data that must be the same in a disturbed run and an undisturbed run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Witness {
-    /// First successful write of each kind to each object, in the order of execution.
+    /// First successful write of each kind to each object, in execution order.
     pub order: Vec<Write>,
     /// Number of creations of each object.
     pub creations: BTreeMap<String, usize>,
     /// Number of deletions of each object.
     pub deletions: BTreeMap<String, usize>,
-    /// Objects in the cluster, without data that differs from run to run.
+    /// Objects in the cluster, without data that differs between runs.
     pub objects: BTreeMap<String, Value>,
     /// Final phase of the operation.
     pub phase: OperationPhase,
     /// Final message.
     pub message: String,
-    /// Results by object: code and phase. They don't depend on the order in which results within a kind group were recorded.
+    /// Results by object: code and phase. They don't depend on the order in which results within a kind group
+    /// were recorded.
     pub results: BTreeMap<String, (Option<ResultCode>, Option<OperationPhase>)>,
 }
 
-/// An executed write, from an audit.
+/// An executed write, from an audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutedWrite {
     /// Kind of the write.
     pub verb: Verb,
-    /// True if it created the object.
+    /// True if the write created the object.
     pub is_created: bool,
     /// Kind of the object.
     pub kind: String,
@@ -50,7 +52,7 @@ impl From<&AuditEntry> for ExecutedWrite {
     }
 }
 
-/// A write, reduced to the data that its order depends on: writes in the same kind group are concurrent.
+/// A write, reduced to the data that its order depends on. Writes in the same kind group are concurrent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Write {
     /// Creation or update, deletion, or a patch of finalizers.
@@ -61,13 +63,13 @@ pub struct Write {
     pub object: String,
 }
 
-/// Collects the witness of an operation.
+/// Collects an operation's witness.
 pub fn collect_witness(cluster: &SimCluster, operation: OperationId, view: &OperationView) -> Witness {
     let audit = cluster.audit();
     let own: Vec<&AuditEntry> = audit
         .iter()
         .filter(|entry| entry.operation_id == Some(operation) && !entry.dry_run && entry.code < 300)
-        // The number of times that a claim is renewed depends on the time.
+        // The number of claim renewals depends on the time.
         .filter(|entry| entry.kind != "Lease")
         .collect();
     let count = |matches: &dyn Fn(&AuditEntry) -> bool| {
@@ -105,7 +107,8 @@ fn object_name(entry: &AuditEntry) -> String {
     format!("{} {}/{}", entry.kind, entry.namespace, entry.name)
 }
 
-/// Returns the first writes in order. Consecutive writes with the same kind and verb are sorted, because they are concurrent.
+/// Returns the first writes, in order. Consecutive writes with the same kind and verb are sorted, because
+/// they are concurrent.
 pub fn order_writes(entries: &[ExecutedWrite]) -> Vec<Write> {
     let mut writes: Vec<Write> = Vec::new();
     for entry in entries {
@@ -116,7 +119,7 @@ pub fn order_writes(entries: &[ExecutedWrite]) -> Vec<Write> {
             Verb::Apply | Verb::Create | Verb::Update => "apply",
         };
         let write = Write { verb: what, kind: entry.kind.clone(), object: entry.object.clone() };
-        // An apply that is repeated, or that follows our own creation, doesn't change anything.
+        // A repeated apply, or an apply that follows the operation's own creation, doesn't change anything.
         let repeated = what == "apply"
             && writes.iter().any(|earlier| {
                 ["create", "apply"].contains(&earlier.verb)
@@ -137,7 +140,8 @@ pub fn order_writes(entries: &[ExecutedWrite]) -> Vec<Write> {
     writes
 }
 
-/// Returns an object without data that differs from run to run: identity, versions, times, generated names of dependents.
+/// Returns an object without data that differs between runs: identity, versions, times, and generated names
+/// of dependents.
 fn normalize_object(object: &Object) -> Value {
     let mut value = object.as_value().clone();
     value.as_object_mut().unwrap().remove("status");

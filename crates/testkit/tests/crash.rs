@@ -1,7 +1,7 @@
-//! Crash at every point: each golden operation runs once per point with a crash there, and again with a second crash
-//! during the recovery. In the quick form, every eighth point is used. The cluster must have received the same writes
-//! in the same order. Every hook must be created exactly once, no object may be deleted twice, and the operation must
-//! end in the same way.
+//! Crashes at every point. Each golden operation runs once per crash point, and again with a second crash
+//! during the recovery. The quick form uses every eighth point. The cluster must have received the same
+//! writes in the same order. Every hook must be created exactly once, no object may be deleted twice, and the
+//! operation must end in the same way.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use tidegate_testkit::simulate::inventory_is_complete;
 use tidegate_testkit::witness::{Witness, collect_witness};
 use uuid::Uuid;
 
-/// Runs a scenario with a process that crashes at each crash point in `deaths` in turn; 0 means no crash. The
-/// next operation reads the resulting log.
+/// Runs a scenario with processes that crash at the given crash points, one after another; 0 means no crash.
+/// The next operation reads the resulting log.
 fn run(scenario: &Scenario, deaths: &[u64]) -> (Witness, Option<ApplicationInventory>, u64, u64) {
     let mut wrong = Vec::new();
     let run = run_and_check(scenario, deaths, |_, _| None, &mut wrong);
@@ -31,7 +31,7 @@ fn run(scenario: &Scenario, deaths: &[u64]) -> (Witness, Option<ApplicationInven
     run
 }
 
-/// Runs a scenario as [`run`] does, then inspects the world.
+/// Runs a scenario like [`run`], and then inspects the world.
 fn run_and_check(
     scenario: &Scenario,
     deaths: &[u64],
@@ -57,7 +57,7 @@ fn run_and_check(
                 if let Some(known) = &known {
                     inventory_is_complete(&world.cluster, application, known);
                 }
-                // Events are numbered without gaps and repetitions, regardless of crashes.
+                // Crashes must not cause gaps or repetitions in the numbers of events.
                 let told_wrongly = world.find_event_error(operation);
                 wrong.extend(
                     check(&world, operation)
@@ -84,7 +84,7 @@ fn difference(expected: &Witness, found: &Witness) -> Option<String> {
     None
 }
 
-/// In the quick form, the interval of points at which the recovery also crashes.
+/// Interval of crash points at which the recovery also crashes, in the quick form.
 const QUICK_RECOVERY_INTERVAL: u64 = 8;
 
 /// Runs a golden operation with a crash at every point. Returns the number of crashes, and the errors.
@@ -142,7 +142,8 @@ fn report_failures(tried: u64, wrong: &[String]) {
     );
 }
 
-/// Checks a claim with the audit: it was acquired before the first write and released after the last write.
+/// Compares a claim with the audit log: the claim must be acquired before the first write and released after
+/// the last write.
 fn find_claim_violation(world: &World, operation: OperationId) -> Option<String> {
     let audit = world.cluster.audit();
     let own: Vec<_> = audit
@@ -158,15 +159,15 @@ fn find_claim_violation(world: &World, operation: OperationId) -> Option<String>
         world.cluster.objects().into_iter().filter(|object| object.kind() == "Lease").collect();
     let [lease] = leases.as_slice() else { return Some(format!("{} claims", leases.len())) };
     let holder = lease.text("/spec/holderIdentity");
-    // A process that crashes after the end of the operation leaves a claim that expires.
+    // A process that crashes after the end of the operation leaves a claim behind, which expires.
     if !holder.is_empty() && holder != operation.to_string() {
         return Some(format!("held by {holder:?}"));
     }
     (lease.integer("/spec/leaseTransitions") != Some(1)).then(|| format!("taken more than once: {lease:?}"))
 }
 
-/// Reduces a witness to the operation's own writes, and objects that are not being deleted: controllers keep
-/// running during the release of a claim.
+/// Reduces a witness to the operation's own writes and to objects that aren't being deleted, because
+/// controllers keep running while the claim is released.
 fn settled_witness(mut witness: Witness) -> Witness {
     witness.objects.retain(|_, object| {
         let text = object.to_string();
@@ -207,7 +208,7 @@ fn a_crash_at_any_point_keeps_the_claim() {
     report_failures(tried, &wrong);
 }
 
-/// Runs a scenario whose operation executes a stored plan. `meddle` is a concurrent sync.
+/// Runs a scenario whose operation executes a stored plan. `meddle` is a sync that runs concurrently.
 fn run_stored_plan(scenario: &Scenario, deaths: &[u64], meddle: Option<&SyncSpec>) -> StoredPlanRun {
     let mut world = World::new(SimConfig::default());
     for sync in &scenario.setup_syncs {
@@ -268,7 +269,8 @@ struct StoredPlanRun {
     crashes: u64,
 }
 
-/// A stored and approved plan must be executed exactly once and byte for byte, with the same writes as a plan that is not stored.
+/// A stored and approved plan must be executed exactly once and byte for byte, with the same writes as a plan
+/// that isn't stored.
 #[test]
 fn a_stored_plan_is_executed_byte_for_byte_after_any_crash() {
     let (mut tried, mut wrong) = (0_u64, Vec::new());
@@ -309,7 +311,7 @@ fn an_outdated_stored_plan_writes_nothing_after_any_crash() {
     let is_it =
         |one: &Scenario| one.name.contains("hooks") && one.expected_phase == OperationPhase::Succeeded;
     let scenario = scenario::all().into_iter().find(is_it).unwrap();
-    // The same sync runs concurrently, so the objects already exist.
+    // The same sync runs concurrently, so the planned objects already exist.
     let expected = run_stored_plan(&scenario, &[], Some(&scenario.sync));
     assert_eq!((expected.witness.phase, expected.writes), (OperationPhase::Error, 0));
     let says = &expected.witness.message;
@@ -321,7 +323,7 @@ fn an_outdated_stored_plan_writes_nothing_after_any_crash() {
     assert!(expected.crash_points > 3, "{}", expected.crash_points);
 }
 
-/// Runs a chain of operations. Returns the writes of each operation, and the events of the chain.
+/// Runs a chain of operations. Returns each operation's writes, and the chain's events.
 fn run_chain(
     syncs: &[(OperationId, SyncSpec)],
     deaths: &[u64],
@@ -352,7 +354,7 @@ fn run_chain(
     }
 }
 
-/// Returns the sync of the first matching scenario without preceding operations and user actions.
+/// Returns the sync of the first matching scenario, without its preceding operations and user actions.
 fn plain_sync(is_it: impl Fn(&Scenario) -> bool) -> SyncSpec {
     let is_plain = |one: &Scenario| one.setup_syncs.is_empty() && one.actions.is_empty();
     scenario::all().into_iter().find(|one| is_plain(one) && is_it(one)).unwrap().sync
@@ -396,7 +398,8 @@ fn a_crash_at_any_point_of_a_chain_changes_nothing() {
     report_failures(tried, &wrong);
 }
 
-/// A shutdown must not report an end of the running operation, because the next process continues it.
+/// A shutdown must not be reported as the end of the running operation, because the next process continues
+/// the operation.
 #[test]
 fn a_chain_continues_after_a_clean_shutdown() {
     let syncs = with_ids([sync_named("hooks"), sync_named("waves")]);

@@ -1,6 +1,7 @@
 //! Randomized simulation with hundreds of seeds, or a thousand in the long form. `TIDEGATE_SIM_SEEDS=N` runs
-//! N seeds, and `TIDEGATE_SIM_SEED=S` runs one seed and prints every step. `TIDEGATE_RIVAL_SEEDS` and
-//! `TIDEGATE_RIVAL_SEED` do the same for operations of one application from several state directories.
+//! N seeds, and `TIDEGATE_SIM_SEED=S` runs a single seed and prints every step. `TIDEGATE_RIVAL_SEEDS` and
+//! `TIDEGATE_RIVAL_SEED` have the same effect for operations of the same application from several state
+//! directories.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::collections::BTreeMap;
@@ -46,7 +47,7 @@ fn no_seed_breaks_a_rule() {
     }
     println!("{seeds} seeds: {steps} steps, {crashes} crashes, {events} events, results {ends:?}");
     assert!(failures.is_empty(), "failing seeds: {failures:?}");
-    // A simulation without failed operations or crashes proves little.
+    // Simulations without failed operations or crashes prove little.
     assert!(
         seeds < 100 || (crashes > seeds && ends.contains_key("Succeeded") && ends.contains_key("Failed"))
     );
@@ -90,7 +91,7 @@ fn no_seed_lets_two_operations_of_an_application_run_at_once() {
         "{seeds} seeds: {kills} kills, {changes} changes from one operation to another, results {ends:?}"
     );
     assert!(failures.is_empty(), "failing seeds: {failures:?}");
-    // A run without crashes, waits, refusals and takeovers of expired claims proves little.
+    // Simulations without crashes, waits, refusals and takeovers of expired claims prove little.
     let some = |end: &str| ends.keys().any(|known| known.contains(end));
     assert!(seeds < 60 || kills > seeds && changes > seeds);
     assert!(seeds < 60 || ["Succeeded", "Refused", "Lost", "superseded"].into_iter().all(some), "{ends:?}");

@@ -1,4 +1,4 @@
-//! Opens a log or a simulated cluster.
+//! Functions that create or open logs and simulated clusters.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig, SimError};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_oplog::{Log, LogError, MemoryLog};
 
-/// Creates a log in memory, which ends with the process.
+/// Creates a log in memory. The log is lost when the process ends.
 pub fn memory_log() -> Log {
     Arc::new(MemoryLog::new())
 }

@@ -1,4 +1,4 @@
-//! Addresses that must not be contacted.
+//! Network addresses that the HTTP client must not contact.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -35,7 +35,7 @@ impl BlockedAddresses {
     /// Blocks only link-local addresses.
     pub const LINK_LOCAL: Self = Self { link_local: true, loopback: false };
 
-    /// Returns the reason why an address is blocked. `None` if it isn't blocked.
+    /// Returns the reason why an address is blocked, or `None` if the address isn't blocked.
     pub fn blocked_reason(self, address: IpAddr) -> Option<&'static str> {
         match () {
             () if self.link_local && is_link_local(address) => Some(LINK_LOCAL_REASON),
@@ -72,7 +72,7 @@ pub fn is_local_host(host: &str) -> bool {
 
 fn is_link_local(address: IpAddr) -> bool {
     match address {
-        // Some clouds run the same services at other addresses.
+        // Some clouds run metadata services at other addresses.
         IpAddr::V4(four) => four.is_link_local() || CLOUD_METADATA.contains(&four.octets()),
         IpAddr::V6(six) => {
             // This is a cloud's metadata service at a unique local address.

@@ -45,7 +45,7 @@ pub fn create_client(tls: &Tls, way: Transport) -> Client {
     legacy::Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build(connector)
 }
 
-/// Returns the root cause of an error. The outer layers only state that an error occurred.
+/// Returns the root cause of an error. The outer layers state only that an error occurred.
 pub fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

@@ -45,8 +45,8 @@ impl GithubApp {
     ///
     /// # Errors
     ///
-    /// Returns an error if a field is missing or invalid. In output, the message follows the name of the
-    /// Secret. The message doesn't contain values.
+    /// Returns an error if a field is missing or invalid. The message is a phrase that the caller puts after
+    /// the Secret's name. It doesn't contain values.
     pub fn new<'a>(text: impl Fn(&str) -> &'a str) -> Result<Self, String> {
         let [id, installation, key, base] = GITHUB_APP_FIELDS.map(text);
         let number = |name: &str, text: &str| match text.trim().parse::<u64>() {
@@ -110,7 +110,7 @@ impl GithubApp {
         RsaKey::from_pem(&self.key)?.jwt(None, claims, now)
     }
 
-    /// Returns the path to which a `POST` request must be sent to obtain a token for an installation.
+    /// Returns the path for the `POST` request that creates a token for an installation.
     pub fn token_path(installation: u64) -> String {
         format!("/app/installations/{installation}/access_tokens")
     }

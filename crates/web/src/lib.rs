@@ -1,5 +1,5 @@
-//! HTTP client for third-party servers: repositories, their hosts, and plugins. It handles trust, redirects,
-//! blocked addresses and temporary tokens.
+//! HTTP client for third-party servers: repositories, their hosts, and plugins. The client handles trust,
+//! redirects, blocked addresses and temporary tokens.
 
 mod blocked_addresses;
 mod client;

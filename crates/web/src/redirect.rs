@@ -1,4 +1,4 @@
-//! Redirects of HTTP requests.
+//! HTTP redirects.
 
 use http::Uri;
 use tidegate_model::{Host, default_port};

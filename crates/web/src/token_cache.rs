@@ -37,7 +37,7 @@ pub struct TokenFailure<E> {
 pub struct ObtainedToken {
     /// The token.
     pub token: String,
-    /// True if the token was already cached, in which case it may have been revoked since then.
+    /// True if the token was already cached. A cached token may have been revoked.
     pub is_from_cache: bool,
 }
 
@@ -77,13 +77,14 @@ impl<K, E> Default for TokenCache<K, E> {
 }
 
 impl<K: Ord + Clone, E: Clone> TokenCache<K, E> {
-    /// Returns the cached token. If there is none, returns the result of `ask`. `now` is in seconds since
-    /// 1970. Requests for the same key run one at a time, and all waiting callers share the result or the
-    /// error.
+    /// Returns the cached token. If there is no valid token, returns the result of `ask`. `now` is in seconds
+    /// since 1970. Requests for the same key run one at a time, and all waiting callers share the result or
+    /// the error.
     ///
     /// # Errors
     ///
-    /// Returns the error from `ask`. Also returns this error for as long as the request must not be repeated.
+    /// Returns the error from `ask`. Returns the same error without calling `ask` until the request may be
+    /// repeated.
     pub fn get_or_request(
         &self,
         key: &K,
@@ -167,7 +168,7 @@ mod tests {
         assert_eq!(take("a", NOON + 3299, &must_not_request), Ok(("one".to_owned(), true)));
         assert_eq!(take("b", NOON, &|| expiring_token("other", 3600)), Ok(("other".to_owned(), false)));
         assert_eq!(take("a", NOON + 3300, &|| expiring_token("two", 7200)), Ok(("two".to_owned(), false)));
-        // Only a rejected token is requested again.
+        // The rejected token is requested again; other tokens are not.
         leases.discard(&"a", "one");
         assert_eq!(take("a", NOON + 3300, &must_not_request), Ok(("two".to_owned(), true)));
         leases.discard(&"a", "two");

@@ -1,4 +1,4 @@
-//! Decides which servers are trusted, and configures client certificates.
+//! TLS configuration: trusted servers and client certificates.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +13,7 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore, SignatureScheme,
 };
 
-/// Servers that are trusted.
+/// Set of trusted servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustedServers<'a> {
     /// Servers with a certificate from one of the system's authorities.

@@ -12,7 +12,7 @@ use super::{Document, Problem, resolve};
 pub(super) struct Composer<'t, 'l> {
     scanner: Scanner<'t>,
     limits: &'l Limits,
-    /// Anchored nodes, each with its number of values.
+    /// Anchored nodes, each with the number of values that it contains.
     anchors: HashMap<&'t str, (Node, usize)>,
     /// Tag handles and their prefixes.
     handles: BTreeMap<&'t str, String>,
@@ -22,16 +22,16 @@ pub(super) struct Composer<'t, 'l> {
     depth: usize,
 }
 
-/// Position of a node. Some positions allow an empty node, and some allow a list that isn't indented.
+/// Position of a node, which determines whether the node may be empty or a list without indentation.
 #[derive(Clone, Copy, PartialEq)]
 enum NodePosition {
     Flow,
     Block,
-    /// Value of a key. A list may start at the column of the key.
+    /// Value of a key in a block map. If the value is a list, it may start at the column of the key.
     BlockValue,
 }
 
-/// Map key: either a name or the merge key.
+/// Key of a map: either a name or the merge key `<<`.
 enum MapKey {
     Name(String),
     Merge,
@@ -119,7 +119,8 @@ impl<'t, 'l> Composer<'t, 'l> {
         }
         let node = self.compose_content(place, tag.as_deref(), first_line)?;
         if let Some(name) = anchor {
-            // The copy counts like any other value, so nested anchors can't exhaust the memory.
+            // The stored copy counts toward the limit like any other value, so nested anchors can't exhaust
+            // the memory.
             let count = node.count();
             self.count_values(node.line, count)?;
             self.anchors.insert(name, (node.clone(), count));
@@ -163,7 +164,8 @@ impl<'t, 'l> Composer<'t, 'l> {
         Ok(node)
     }
 
-    /// Reads the node that follows an anchor and a tag. The anchor or tag started on `first_line`.
+    /// Reads the node after its anchor and tag, if any. `first_line` is the line on which the anchor or tag
+    /// starts.
     fn compose_content(
         &mut self,
         place: NodePosition,
@@ -219,7 +221,7 @@ impl<'t, 'l> Composer<'t, 'l> {
         Ok(Node { line, content })
     }
 
-    /// Reads the next node. Returns an empty node if the next token is an end token.
+    /// Reads the next node. Returns an empty node if `is_end` returns true for the next token.
     fn node_unless(&mut self, place: NodePosition, is_end: fn(&Token<'_>) -> bool) -> Result<Node, Problem> {
         // An empty node has the line of the preceding token.
         let line = self.scanner.taken_line;
@@ -300,7 +302,7 @@ impl<'t, 'l> Composer<'t, 'l> {
         Ok(Content::List(items))
     }
 
-    /// Reads a map with a single entry inside a list: `[a: 1]`.
+    /// Reads a map with a single entry that is written inside a list without braces: `[a: 1]`.
     fn compose_pair(&mut self) -> Result<Content, Problem> {
         let is_end = |token: &Token<'_>| matches!(token, Token::FlowEntry | Token::FlowSequenceEnd);
         let is_key_end =
@@ -342,7 +344,7 @@ impl<'t, 'l> Composer<'t, 'l> {
         Ok(Content::Map(unique_fields(entries, &mut self.duplicates)))
     }
 
-    /// Reads the value of a key, if there is one.
+    /// Reads the value of a key. If the key has no value, returns an empty node.
     fn compose_value(
         &mut self,
         place: NodePosition,
@@ -363,7 +365,7 @@ impl<'t, 'l> Composer<'t, 'l> {
     ) -> Result<(MapKey, u64), Problem> {
         let (token, line) = self.scanner.peek()?;
         if let Token::Scalar { text, plain } = token {
-            // Fast path: nearly every key is plain text and doesn't need a node.
+            // Fast path: nearly every key is a scalar without a tag or an anchor, and doesn't need a node.
             let (is_merge, text) = (*plain && text == "<<", text.clone());
             let key = resolve::resolve_scalar(&text, *plain, None).and_then(resolve::to_key);
             self.scanner.take()?;
@@ -398,7 +400,8 @@ impl<'t, 'l> Composer<'t, 'l> {
             (MapKey::Merge, Node { content: Content::List(items), .. }) => items,
             (MapKey::Merge, node) => vec![node],
         };
-        // The first map in the list takes precedence.
+        // A later entry overrides an earlier one, so iterate in reverse: the first map in the list takes
+        // precedence.
         for map in maps.into_iter().rev() {
             let Content::Map(fields) = map.content else {
                 return Err(Problem::syntax(line, "the value of `<<` must be a map or a list of maps"));

@@ -1,4 +1,4 @@
-/// A position in a text, with its line and column.
+/// A position in the document's text, with its line and column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'t> {
     text: &'t str,
@@ -20,7 +20,7 @@ impl<'t> Cursor<'t> {
         self.text.get(from..to).unwrap_or_default()
     }
 
-    /// Returns the byte `ahead` bytes after the position.
+    /// Returns the byte that is `ahead` bytes after the position.
     pub fn peek_byte(&self, ahead: usize) -> Option<u8> {
         self.text.as_bytes().get(self.offset.saturating_add(ahead)).copied()
     }
@@ -41,13 +41,13 @@ impl<'t> Cursor<'t> {
         self.break_length(0) > 0
     }
 
-    /// Returns true if there is a line break or the end of the text `ahead` bytes after the position.
+    /// Returns true if a line break or the end of the text is `ahead` bytes after the position.
     pub fn is_line_end(&self, ahead: usize) -> bool {
         self.peek_byte(ahead).is_none() || self.break_length(ahead) > 0
     }
 
-    /// Returns true if there is whitespace or the end of the text `ahead` bytes after the position.
-    /// Whitespace or the end must follow an indicator such as `-`.
+    /// Returns true if whitespace or the end of the text is `ahead` bytes after the position. An indicator
+    /// such as `-` must be followed by whitespace or the end.
     pub fn is_separation(&self, ahead: usize) -> bool {
         self.is_blank(ahead) || self.is_line_end(ahead)
     }
@@ -63,7 +63,7 @@ impl<'t> Cursor<'t> {
         self.text.get(self.offset..).is_some_and(|rest| rest.starts_with(start))
     }
 
-    /// Returns the character at the position. `None` at the end of the text.
+    /// Returns the character at the position, or `None` at the end of the text.
     pub fn character(&self) -> Option<char> {
         self.text.get(self.offset..).and_then(|rest| rest.chars().next())
     }
@@ -115,7 +115,7 @@ impl<'t> Cursor<'t> {
         self.slice(from, self.offset)
     }
 
-    /// Skips a line break, and returns the text that it represents in a scalar.
+    /// Skips a line break. Returns its text in a scalar: a newline, or a Unicode line or paragraph separator.
     pub fn skip_break(&mut self) -> &'static str {
         let length = self.break_length(0);
         if length == 0 {

@@ -1,5 +1,5 @@
-//! JSON with line numbers. JSON has its own parser, because YAML rejects tabs, long keys and surrogate pairs
-//! (`\ud83d\ude00`), which are all valid in JSON.
+//! JSON parsing with line numbers. JSON has a separate parser, because the YAML parser rejects tabs, long
+//! keys and surrogate pairs (`\ud83d\ude00`), which are all valid in JSON.
 
 use serde::de::IgnoredAny;
 use serde_json::{Number, Value};
@@ -16,7 +16,7 @@ use super::{Document, Problem};
 pub struct JsonError {
     /// Line number, starting at 1.
     pub line: u64,
-    /// Message.
+    /// Error message without the position.
     pub message: String,
 }
 

@@ -1,7 +1,7 @@
 //! YAML and JSON, parsed in the same way as by kubectl and Argo CD. The parser is a port of libyaml, which is
-//! less strict than YAML 1.2 (a quoted scalar can continue at any column). It resolves plain scalars
-//! according to YAML 1.1. In contrast, `serde_yaml` resolves them according to YAML 1.2 and doesn't report
-//! lines.
+//! less strict than YAML 1.2: a quoted scalar, for example, can continue at any column. Plain scalars are
+//! resolved according to YAML 1.1. `serde_yaml` isn't suitable, because it resolves them according to YAML
+//! 1.2 and doesn't report lines.
 //!
 //! ```text
 //! text ─ Cursor ─▶ characters ─ Scanner ─▶ tokens ─ Composer ─▶ nodes with lines
@@ -34,8 +34,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// The defaults are many times the size of the largest installation manifests in use (2 MB, 100,000
-    /// values).
+    /// Returns limits that are many times the size of the largest installation manifests in use (2 MB,
+    /// 100,000 values).
     fn default() -> Self {
         Self { nodes: 5_000_000, depth: 128, alias_expansion: 100_000 }
     }
@@ -92,7 +92,7 @@ pub enum ProblemCause {
 pub struct Problem {
     /// Line number, starting at 1.
     pub line: u64,
-    /// Cause of the problem. It is boxed because every level of the recursive parser returns this type.
+    /// Cause of the problem, boxed because every level of the recursive parser returns this type.
     pub cause: Box<ProblemCause>,
 }
 
@@ -106,17 +106,17 @@ impl Problem {
     }
 }
 
-/// A document and its duplicate keys. If a key is duplicated, the first occurrence counts.
+/// A document and its duplicate keys. For each duplicate key, the node contains the first value.
 #[derive(Debug)]
 pub struct Document {
     /// Root node.
     pub node: Node,
-    /// Problems with duplicate keys, one per repeated key.
+    /// Duplicate keys, one problem per repetition.
     pub duplicates: Vec<Problem>,
 }
 
-/// Parses a text that contains at most one document. An empty string results in null. If the text starts like
-/// JSON and is valid JSON, it is parsed as JSON.
+/// Parses text that contains at most one document. Empty text results in null. Text that starts like JSON is
+/// parsed as JSON or, if that fails, as YAML.
 pub fn parse_value(text: &str, limits: &Limits) -> Result<Value, Problem> {
     let is_json = text.trim_start().starts_with(['{', '[']);
     let mut values = if is_json { json::parse_values(text, limits).unwrap_or_default() } else { Vec::new() };
@@ -131,7 +131,7 @@ pub fn parse_value(text: &str, limits: &Limits) -> Result<Value, Problem> {
     }
 }
 
-/// Parses one document of a file.
+/// Parses text that contains at most one YAML document.
 pub fn parse_document(text: &str, limits: &Limits) -> Result<Document, Problem> {
     check_characters(text)?;
     compose::Composer::new(text, limits).compose_document()
@@ -160,8 +160,8 @@ fn check_characters(text: &str) -> Result<(), Problem> {
 mod tests {
     use super::*;
 
-    /// Compares randomly damaged documents with the results of PyYAML 6.0.3 on libyaml 0.2.5. The values come
-    /// from Go's parser, which has the same grammar as libyaml.
+    /// Compares randomly damaged documents with recorded results. Rejections come from PyYAML 6.0.3 on
+    /// libyaml 0.2.5. Values come from Go's parser, which has the same grammar as libyaml.
     #[test]
     fn damaged_documents_are_read_as_libyaml_reads_them() {
         for row in include_str!("../tests/data/libyaml.jsonl").lines() {

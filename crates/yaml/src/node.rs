@@ -6,7 +6,7 @@ use tidegate_model::{TreeNode, ValueTree};
 pub struct Node {
     /// Line within the document, starting at 1.
     pub line: u64,
-    /// Content.
+    /// Value of the node.
     pub content: Content,
 }
 
@@ -68,7 +68,8 @@ impl Node {
         self.line
     }
 
-    /// Returns the number of values, as counted by the limits. This includes the node itself and all keys.
+    /// Returns the number of values in the node, including the node itself and all keys. The size limits use
+    /// the same count.
     pub fn count(&self) -> usize {
         match &self.content {
             Content::Scalar(_) => 1,

@@ -18,7 +18,7 @@ pub(super) enum Scalar {
 /// Prefix of the type names that are defined by YAML.
 pub(super) const YAML_TAGS: &str = "tag:yaml.org,2002:";
 
-/// Resolves a scalar. `tag` is its full type name, if it has one.
+/// Resolves a scalar. `tag` is the full name of its type, such as `tag:yaml.org,2002:int`.
 pub(super) fn resolve_scalar(text: &str, plain: bool, tag: Option<&str>) -> Result<Scalar, ProblemCause> {
     let Some(tag) = tag.filter(|tag| *tag != "!") else {
         return Ok(if plain && tag.is_none() { resolve_plain(text) } else { Scalar::Text(text.to_owned()) });
@@ -30,7 +30,7 @@ pub(super) fn resolve_scalar(text: &str, plain: bool, tag: Option<&str>) -> Resu
         | (Some("int"), found @ (Scalar::Integer(_) | Scalar::Unsigned(_)))
         | (Some("float"), found @ (Scalar::Integer(_) | Scalar::Float(_))) => Ok(found),
         (Some(wanted @ ("bool" | "null" | "int" | "float")), _) => {
-            // Don't quote the value, because it may be secret.
+            // The message doesn't quote the value, because it may be secret.
             let message = format!("the value does not match its tag !!{wanted}; remove the tag");
             Err(ProblemCause::Syntax { message })
         }
@@ -70,13 +70,14 @@ fn parse_number(text: &str) -> Option<Scalar> {
     }
 }
 
-/// Returns true if each underscore is between two digits. This is required after a leading point.
+/// Returns true if each underscore is between two digits. Numbers that begin with a point must satisfy this
+/// rule.
 fn separates_digits(text: &str) -> bool {
     text.split('_').skip(1).all(|part| part.starts_with(|c: char| c.is_ascii_digit()))
         && text.split('_').rev().skip(1).all(|part| part.ends_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Parses an integer: decimal, with the prefix 0x, 0o or 0b, or octal with the prefix 0 as in YAML 1.1.
+/// Parses a decimal, hexadecimal (0x), octal (0o, or 0 as in YAML 1.1) or binary (0b) integer.
 fn parse_integer(text: &str) -> Option<Scalar> {
     let (sign, magnitude) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -89,7 +90,7 @@ fn parse_integer(text: &str) -> Option<Scalar> {
         [b'0', _, ..] => (8, magnitude.get(1..)?),
         _ => (10, magnitude),
     };
-    // Go accepts a sign after this prefix.
+    // Go's parser accepts a second sign after this prefix, as in `0b-101`.
     let has_own_sign = text.starts_with("0b");
     let (sign, digits) = match digits.strip_prefix('-').filter(|_| has_own_sign) {
         Some(digits) => ("-", digits),
@@ -105,8 +106,8 @@ fn parse_integer(text: &str) -> Option<Scalar> {
     u64::from_str_radix(digits, radix).ok().filter(|_| unsigned).map(Scalar::Unsigned)
 }
 
-/// Parses a number with a point or an exponent. A number that overflows is treated as a string, because
-/// `97e83412`, for example, is a commit.
+/// Parses a number with a point or an exponent. Returns `None` if the number is too large for a float, so it
+/// remains a string. The commit hash `97e83412` is an example.
 fn parse_float(text: &str) -> Option<f64> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
@@ -133,13 +134,13 @@ pub(super) fn to_json(scalar: Scalar) -> Result<Value, ProblemCause> {
         Scalar::Unsigned(value) => value.into(),
         Scalar::Text(text) => text.into(),
         Scalar::Float(value) => Value::Number(json_number(value).ok_or_else(|| ProblemCause::Syntax {
-            // Don't quote the value, because it may be secret.
+            // The message doesn't quote the value, because it may be secret.
             message: "a number must be finite; put quotes around it if it is a string".to_owned(),
         })?),
     })
 }
 
-/// Smallest value that is written with an exponent in a JSON number.
+/// Smallest float that JSON output represents with an exponent.
 const EXPONENT_FROM: f64 = 1e21;
 
 /// Converts a float. As in kubectl's conversion to JSON, a float without a fraction becomes an integer (`1.0`

@@ -5,8 +5,8 @@ use super::cursor::Cursor;
 use super::scanner::Scanner;
 use super::token::Token;
 
-/// Builds a text that consists of several runs. The text is borrowed from the document for as long as it is
-/// contiguous in the document.
+/// Builder for the text of a scalar. The text borrows from the document until it differs from the document,
+/// for example because of an escape.
 #[derive(Default)]
 struct TextBuilder {
     slice: (usize, usize),
@@ -19,7 +19,7 @@ impl TextBuilder {
         Self { slice: (at, at), owned: None, is_started: false }
     }
 
-    /// Appends the document's text up to `to`, including the blanks since `gap`.
+    /// Appends the document's text from `gap`, where the preceding whitespace starts, up to `to`.
     fn push_run(&mut self, cursor: &Cursor<'_>, gap: usize, to: usize) {
         match &mut self.owned {
             None => self.slice.1 = to,
@@ -28,7 +28,7 @@ impl TextBuilder {
         self.is_started = true;
     }
 
-    /// Switches to an owned string, because the text differs from the document.
+    /// Switches to an owned string, which is necessary as soon as the text differs from the document.
     fn make_owned(&mut self, cursor: &Cursor<'_>) -> &mut String {
         let (from, to) = self.slice;
         self.owned.get_or_insert_with(|| cursor.slice(from, to).to_owned())
@@ -39,7 +39,7 @@ impl TextBuilder {
     }
 }
 
-/// Whitespace between two runs of a multi-line scalar.
+/// Whitespace between two runs of characters in a scalar.
 #[derive(Default)]
 struct Gap {
     /// True if the gap contains a line break, escaped or not.
@@ -58,7 +58,7 @@ impl Gap {
         }
     }
 
-    /// Folds line breaks. A single line break becomes a space. If there are several line breaks, the first
+    /// Appends the folded line breaks. A single line break becomes a space. If there are several, the first
     /// one is dropped.
     fn fold_into(&self, text: &mut String) {
         if self.first_break != "\n" {

@@ -4,7 +4,7 @@ use super::Problem;
 use super::cursor::{Cursor, MARKER_LENGTH};
 use super::token::Token;
 
-/// A token that becomes a key if a `:` follows it.
+/// A token that becomes a key if a `:` follows.
 #[derive(Clone, Copy, Debug, Default)]
 struct PossibleKey {
     is_possible: bool,
@@ -20,8 +20,8 @@ struct PossibleKey {
 /// Maximum length, in bytes, of a key without `?`. Such a key must also be on a single line.
 const KEY_LENGTH_MAX: usize = 1024;
 
-/// A scanner that behaves like libyaml, from which kubectl's parser was ported. It makes the same decisions
-/// about indentation and keys.
+/// A scanner that makes the same decisions about indentation and keys as libyaml, because kubectl's parser is
+/// a port of libyaml.
 #[derive(Debug)]
 pub(super) struct Scanner<'t> {
     pub(super) cursor: Cursor<'t>,
@@ -32,12 +32,12 @@ pub(super) struct Scanner<'t> {
     pub(super) taken_line: u64,
     is_ended: bool,
     pub(super) flow_level: usize,
-    /// Column of the innermost block plus one. 0 outside all blocks.
+    /// Column of the innermost block plus one, or 0 outside all blocks.
     pub(super) indent: usize,
     outer_indents: Vec<usize>,
     /// True if the next token can be a key.
     pub(super) is_key_allowed: bool,
-    /// Possible keys: one entry for the block, and one for each open bracket.
+    /// Possible keys: an entry for the current block, followed by an entry for each open bracket.
     keys: Vec<PossibleKey>,
 }
 
@@ -72,8 +72,8 @@ impl<'t> Scanner<'t> {
         Ok((token, line))
     }
 
-    /// Scans until the next token is certain. Whether a token is a key is known only once the `:` after it
-    /// has been scanned.
+    /// Scans until the type of the next token is certain. A token turns out to be a key only when the `:`
+    /// after it is scanned.
     fn fill(&mut self) -> Result<(), Problem> {
         while !self.is_ended {
             if !self.tokens.is_empty() {
@@ -162,7 +162,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Drops possible keys that started on an earlier line or too far back.
+    /// Drops possible keys that started on an earlier line or more than `KEY_LENGTH_MAX` bytes ago.
     fn expire_keys(&mut self) -> Result<(), Problem> {
         let (line, at) = (self.cursor.line, self.cursor.offset);
         for key in &mut self.keys {
@@ -191,7 +191,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Drops the possible key at this level.
+    /// Drops the possible key of the current block or bracket.
     pub(super) fn drop_key(&mut self) -> Result<(), Problem> {
         match self.keys.last_mut() {
             Some(key) if key.is_possible && key.is_required => Err(missing_colon(key)),
@@ -203,8 +203,8 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Opens a block if `column` is to the right of the current block. `place` is the position at which the
-    /// block starts among the waiting tokens.
+    /// Opens a block if `column` is to the right of the current block. Inserts the block's first token at
+    /// index `place` of the scanned tokens.
     fn roll(&mut self, column: usize, place: usize, token: Token<'t>, line: u64) {
         if self.flow_level == 0 && self.indent < column + 1 {
             self.outer_indents.push(self.indent);

@@ -18,5 +18,5 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "tidegate.tokens" -}}
-{{- if .Values.tokens.lines }}{{ include "tidegate.name" . }}-tokens{{ else }}{{ required "tokens.existingSecret or tokens.lines: the API is not offered without tokens" .Values.tokens.existingSecret }}{{ end }}
+{{- if .Values.tokens.lines }}{{ include "tidegate.name" . }}-tokens{{ else }}{{ required "set tokens.existingSecret or tokens.lines: the service doesn't start without tokens" .Values.tokens.existingSecret }}{{ end }}
 {{- end }}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate::{prelude::*, tokio};
 
-/// The gate, which is an actor. `opens_at` is the time at which the release window opens.
+/// Gate actor. `opens_at` is the time at which the release window opens.
 struct ReleaseWindow {
     opens_at: Timestamp,
 }
@@ -25,8 +25,8 @@ impl Actor for ReleaseWindow {
         if !left.is_zero() {
             request.reply.send(Verdict::closed("the release window is closed"));
         }
-        // The engine asks the gate only once, so the gate itself reports when it opens. The receiver may no
-        // longer exist by that time.
+        // The engine queries the gate only once, so the gate itself must report that it has opened. By then,
+        // the receiver may be gone.
         tokio::spawn(async move {
             tokio::select! {
                 () = tokio::time::sleep(left) => drop(request.reply.send(Verdict::Open)),

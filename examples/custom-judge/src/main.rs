@@ -1,10 +1,10 @@
-//! A custom health judge: wave 1 starts only if the report of a load test is within its budget.
+//! A custom health judge: wave 1 starts only if a load test is within its budget of slow requests.
 
 use std::error::Error;
 
 use tidegate::{prelude::*, tokio};
 
-/// The judge, which is an actor. Its field is the maximum number of slow requests in a report.
+/// Health judge actor. The field is the maximum number of slow requests in a report.
 struct LoadTest {
     slow_max: u32,
 }

@@ -1,11 +1,11 @@
-//! A custom notifier: it receives every event once it is durable, and posts messages to the team.
+//! A custom notifier: it receives every event once the event is durable, and posts messages to a chat room.
 
 use std::error::Error;
 
 use tidegate::tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tidegate::{prelude::*, tokio};
 
-/// The notifier, which is an actor. `chat` represents the team's chat room.
+/// Notifier actor. `chat` represents a team's chat room.
 struct ChatNotifier {
     chat: UnboundedSender<String>,
 }
@@ -31,7 +31,7 @@ impl Actor for ChatNotifier {
     }
 }
 
-/// Syncs three manifests. The chat ends with the engine.
+/// Syncs three manifests. The chat room closes once the notifier has ended.
 async fn deploy(chat: UnboundedSender<String>) -> Result<(), Box<dyn Error>> {
     let (notifier, herald) = Actor::spawn(None, ChatNotifier { chat }, ()).await?;
     let builder = Engine::builder(memory_log()).cluster(Destination::Simulated, simulated_cluster());

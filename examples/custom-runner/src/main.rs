@@ -1,19 +1,19 @@
 //! A custom hook runner: it migrates a database without a pod, and runs each step only once, even if the
-//! engine requests it repeatedly.
+//! engine requests a step repeatedly.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 
 use tidegate::{prelude::*, tokio};
 
-/// The runner, which is an actor. Its state is a database.
+/// Hook runner actor. The actor's state represents a database.
 struct Migrator;
 
 #[derive(Default)]
 struct Database {
     tables: Vec<String>,
-    /// Result of each hook, by operation and attempt. After a crash, the engine requests a hook again that
-    /// was started before.
+    /// Result of each hook, by operation and attempt. After a crash, the engine may request a hook that has
+    /// already run.
     results: BTreeMap<(OperationId, ObjectKey, u32), HookResult>,
 }
 

@@ -78,7 +78,7 @@ fn approval_is_required_by_the_application_the_project_or_an_invalid_annotation(
             Some("of project live is \"\", but required is its only valid value"),
         ),
         (&[], &[approvers_annotation("ann")], false, Some("has no effect")),
-        // A project may restrict the approvers even if only its applications require approvals.
+        // A project may restrict the approvers even if only some of its applications require approvals.
         (&[approvers_annotation(",")], &[], false, None),
     ];
     for (of_project, of_application, required, problem) in rows {
@@ -94,7 +94,7 @@ fn approval_is_required_by_the_application_the_project_or_an_invalid_annotation(
 fn the_approvers_of_the_application_and_of_its_project_must_approve() {
     let ann = PlanAuthor::Person("ann");
     let rows = [
-        // If the rule contains no names, anyone may approve, including the author. An approval is still
+        // If the rule contains no names, any user may approve, including the author. An approval is still
         // required.
         (None, None, ann, &[][..], false),
         (None, None, ann, &["ann"], true),
@@ -113,8 +113,8 @@ fn the_approvers_of_the_application_and_of_its_project_must_approve() {
         (Some("ben"), Some("cleo"), ann, &["cleo", "ben"], true),
         (Some("others"), Some("ben, ann"), ann, &["ann"], false),
         (Some("others"), Some("ben, ann"), ann, &["ben"], true),
-        // Any person differs from an automated requester. If the requester is unknown, no person is certain
-        // to differ.
+        // Every user differs from an automated requester. If the requester is unknown, no user is certain to
+        // differ from the requester.
         (None, Some("others"), PlanAuthor::Automated, &["ann"], true),
         (None, Some("others"), PlanAuthor::Unknown, &["ann"], false),
         (None, Some("ann"), PlanAuthor::Unknown, &["ann"], true),
@@ -144,12 +144,13 @@ fn the_requester_of_an_execution_does_not_count_as_another_person() {
         ("ann", operation_request("ben", false), &["ann", "ben"], false),
         ("ann", operation_request("ben", false), &["ben", "cleo"], true),
         ("ann", operation_request("ann", false), &["ben"], true),
-        // A person requests the execution of an automated plan, or the reverse.
+        // A user requests the execution of an automated plan, or the sync policy requests the execution of a
+        // user's plan.
         (AUTOMATED_REQUESTER, operation_request("ben", false), &["ben"], false),
         (AUTOMATED_REQUESTER, operation_request("ben", false), &["ann"], true),
         ("ann", operation_request("", true), &["ann"], false),
         ("ann", operation_request("", true), &["ben"], true),
-        // If the requester is unknown, no one is certain to differ.
+        // If the requester is unknown, no user is certain to differ from the requester.
         ("ann", operation_request("", false), &["ben"], false),
         ("", operation_request("ann", false), &["ben"], false),
     ];
@@ -300,7 +301,7 @@ fn an_automated_operation_follows_the_differences_until_it_starts() {
         (&["a"], &["b", "c"], Some(vec!["b", "c"])),
         // An operation on all resources continues to cover all resources.
         (&[], &["b"], Some(vec![])),
-        // A person fixed the difference manually.
+        // A user fixed the difference manually.
         (&["a"], &[], None),
         (&[], &[], None),
     ] {
@@ -337,7 +338,7 @@ fn the_requester_is_stored_with_the_plan() {
         (operation_request("", true), PlanAuthor::Automated),
         (operation_request("applicationset-controller", true), PlanAuthor::Automated),
         (operation_request("", false), PlanAuthor::Unknown),
-        // People can't use the name that is reserved for automated requests.
+        // A user with the name that is reserved for automated requests counts as unknown.
         (operation_request(AUTOMATED_REQUESTER, false), PlanAuthor::Unknown),
     ] {
         assert_eq!(PlanAuthor::from_name(plan_author(&asked)), author);
@@ -356,8 +357,12 @@ fn an_outdated_plan_repeats_the_original_request() {
     assert_eq!(ended.sync.as_ref().unwrap().revision, "c1");
     set_plan(&mut ended, "abc", true);
     ended.set_info(ID_INFO, "01990000-0000-7000-8000-000000000001");
-    assert_eq!(request_to_repeat(&app, &ended, true), Some(asked), "it follows its branch without a plan");
-    assert_eq!(request_to_repeat(&app, &ended, false), None, "the requester may request it again");
+    assert_eq!(
+        request_to_repeat(&app, &ended, true),
+        Some(asked),
+        "the repeated operation follows the branch without a plan"
+    );
+    assert_eq!(request_to_repeat(&app, &ended, false), None, "the user must repeat the request");
     let mut automated = ended.clone();
     automated.initiated_by.automated = true;
     assert!(request_to_repeat(&app, &automated, false).is_some());
@@ -366,9 +371,9 @@ fn an_outdated_plan_repeats_the_original_request() {
     assert_eq!(request_to_repeat(&app, &chosen, true), None, "the request names exactly that plan");
     let mut of_rollout = automated.clone();
     of_rollout.set_info(ROLLOUT_INFO, "argocd/fleet");
-    assert_eq!(request_to_repeat(&app, &of_rollout, true), None, "the rollout requests it again");
+    assert_eq!(request_to_repeat(&app, &of_rollout, true), None, "the rollout requests the operation again");
     remove_plan(&mut automated);
-    assert_eq!(request_to_repeat(&app, &automated, true), None, "it had no plan");
+    assert_eq!(request_to_repeat(&app, &automated, true), None, "the operation had no plan");
 }
 
 #[test]

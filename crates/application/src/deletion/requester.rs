@@ -1,4 +1,4 @@
-//! Requester of a deletion, and the reason. They are stored in an annotation, because Kubernetes records only
+//! Requester of a deletion, and the reason. Both are stored in an annotation, because Kubernetes records only
 //! the time of a deletion.
 
 use std::collections::BTreeMap;

@@ -185,7 +185,10 @@ fn a_repeated_deletion_request_joins_the_first() {
             expected,
             "{finalizers:?} {wanted}"
         );
-        assert!(!is_deleting_with(&application(finalizers, false), wanted), "no process deletes it");
+        assert!(
+            !is_deleting_with(&application(finalizers, false), wanted),
+            "the application is not being deleted"
+        );
     }
 }
 
@@ -201,11 +204,11 @@ fn an_approval_counts_if_it_is_newer_than_the_request() {
     let mut application = application(&[RESOURCES_FINALIZER], true);
     approve(&mut application, &early);
     let started = deletion_operation(&application, Cascade::Foreground);
-    assert!(!is_approved(&application, &started), "it existed before");
+    assert!(!is_approved(&application, &started), "the annotation existed before the deletion");
     approve(&mut application, &other);
     assert!(is_approved(&application, &started));
     approve(&mut application, "yes");
-    assert!(!is_approved(&application, &started), "it is not a time");
+    assert!(!is_approved(&application, &started), "the annotation is not a time");
     approve(&mut application, &NOW.to_string());
     assert!(is_approved(&application, &started));
     // An approval remains valid when the deletion is retried.

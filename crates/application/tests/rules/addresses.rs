@@ -191,7 +191,7 @@ enum Server {
 
 fn server() -> impl Strategy<Value = Server> {
     // An IPv4-mapped IPv6 address is a different spelling of the IPv4 address.
-    let six = any::<u128>().prop_filter("stands for IPv4", |six| six >> 32 != 0xffff);
+    let six = any::<u128>().prop_filter("is IPv4-mapped", |six| six >> 32 != 0xffff);
     prop_oneof![
         prop_oneof![Just("git.example"), Just("localhost"), Just("a-b.svc")].prop_map(Server::Name),
         any::<u32>().prop_map(Server::Four),

@@ -76,7 +76,7 @@ fn started_operations() {
     assert_eq!(started_operation(&app, 0), None, "a sync is running");
     app.operation = None;
     app.metadata.deletion_timestamp = Some(at(0).into());
-    assert_eq!(started_operation(&app, 0), None, "it is being deleted");
+    assert_eq!(started_operation(&app, 0), None, "the application is being deleted");
 }
 
 #[test]
@@ -99,8 +99,9 @@ fn a_revision_is_not_synced_twice() {
 }
 
 /// A dry run doesn't write, a selective sync covers only some resources, and a request that was rejected
-/// before its commit was known had no effect. None of them counts as the last attempt, so the attempt before
-/// them does. Argo CD counts the first two, so it ignores hooks that failed or never ran.
+/// before its commit was known had no effect. None of these operations counts as the last attempt, so an
+/// earlier attempt does. Argo CD counts dry runs and selective syncs, so it ignores hooks that failed or
+/// never ran.
 #[test]
 fn dry_runs_and_selective_syncs_are_not_attempts() {
     let aside = |app: &mut Application, sync: Value| {

@@ -251,14 +251,14 @@ impl TestApplication {
                 AutomatedStep::Nothing => {}
             }
             let next = next.unwrap_or(end);
-            prop_assert!(next > self.now, "it wakes itself at once");
+            prop_assert!(next > self.now, "the next step must not be due immediately");
             if next >= end {
                 self.now = end;
                 return Ok(());
             }
             self.now = next;
         }
-        prop_assert!(false, "it takes more than {STEPS_MAX} steps: {:#?}", self.app);
+        prop_assert!(false, "the application takes more than {STEPS_MAX} steps: {:#?}", self.app);
         Ok(())
     }
 
@@ -280,7 +280,7 @@ impl TestApplication {
             let is_explained = decision.idle.is_some()
                 || decision.error.is_some()
                 || matches!(decision.next, AutomatedStep::Wait(_));
-            prop_assert!(is_explained, "nothing says why it is not synced: {:#?}", self.app);
+            prop_assert!(is_explained, "nothing explains why the application is not synced: {:#?}", self.app);
         }
         let heals = tidegate_application::automated(&self.app).is_some_and(|one| one.self_heal == Some(true));
         if heals && decision.error.is_none() && !self.is_undone && sync.status != Code::Unknown {

@@ -65,59 +65,59 @@ fn inherited_rules() {
     let kind = |kind: &str| json!([{"group": "*", "kind": kind}]);
     let (all, none) = (["application", "ConfigMap", "Secret", "Namespace"], [""; 0]);
     for (row, own, globals, expected) in [
-        ("nothing", own.clone(), vec![], all.to_vec()),
-        ("one that says nothing", own.clone(), vec![json!({})], all.to_vec()),
-        ("its repositories", without("sourceRepos"), vec![json!({"sourceRepos": ["*"]})], all.to_vec()),
+        ("no global project", own.clone(), vec![], all.to_vec()),
+        ("a global project without rules", own.clone(), vec![json!({})], all.to_vec()),
+        ("permitted repositories", without("sourceRepos"), vec![json!({"sourceRepos": ["*"]})], all.to_vec()),
         (
-            "a repository that it denies",
+            "a denied repository",
             own.clone(),
             vec![json!({"sourceRepos": ["!https://git.example/shop/*"]})],
             vec!["ConfigMap", "Secret", "Namespace"],
         ),
         (
-            "its destinations",
+            "permitted destinations",
             without("destinations"),
             vec![json!({"destinations": [{"server": "*", "namespace": "*"}]})],
             all.to_vec(),
         ),
         (
-            "a destination that it denies",
+            "a denied destination",
             own.clone(),
             vec![json!({"destinations": [{"server": "*", "namespace": "!web"}]})],
             vec!["Namespace"],
         ),
         (
-            "kinds of the cluster",
+            "permitted cluster-scoped kinds",
             own.clone(),
             vec![json!({"clusterResourceWhitelist": kind("ClusterRole")})],
             vec!["application", "ConfigMap", "Secret", "ClusterRole", "Namespace"],
         ),
         (
-            "kinds of the cluster that it denies",
+            "denied cluster-scoped kinds",
             own.clone(),
             vec![json!({"clusterResourceBlacklist": kind("Namespace")})],
             vec!["application", "ConfigMap", "Secret"],
         ),
         (
-            "kinds in namespaces, where the project has no list of its own",
+            "permitted namespaced kinds, for a project without its own list",
             own.clone(),
             vec![json!({"namespaceResourceWhitelist": kind("ConfigMap")})],
             vec!["application", "ConfigMap", "Namespace"],
         ),
         (
-            "an empty list of kinds in namespaces",
+            "an empty list of namespaced kinds",
             own.clone(),
             vec![json!({"namespaceResourceWhitelist": []})],
             vec!["application", "Namespace"],
         ),
         (
-            "kinds in namespaces that it denies",
+            "denied namespaced kinds",
             own.clone(),
             vec![json!({"namespaceResourceBlacklist": kind("Secret")})],
             vec!["application", "ConfigMap", "Namespace"],
         ),
         (
-            "two of them",
+            "two global projects",
             own.clone(),
             vec![
                 json!({"namespaceResourceBlacklist": kind("Secret")}),
@@ -125,9 +125,9 @@ fn inherited_rules() {
             ],
             vec!["application", "ConfigMap"],
         ),
-        ("all of it from another", json!({}), vec![own.clone()], all.to_vec()),
+        ("all rules from a global project", json!({}), vec![own.clone()], all.to_vec()),
         (
-            "nothing else",
+            "other fields, which are not inherited",
             own.clone(),
             vec![json!({
                 "permitOnlyProjectScopedClusters": true, "sourceNamespaces": ["other"],
@@ -135,7 +135,7 @@ fn inherited_rules() {
             })],
             all.to_vec(),
         ),
-        ("of a project without rules", json!({}), vec![json!({"sourceRepos": ["*"]})], none.to_vec()),
+        ("a project without rules", json!({}), vec![json!({"sourceRepos": ["*"]})], none.to_vec()),
     ] {
         let globals: Vec<_> = globals.iter().map(|spec| project("platform", spec)).collect();
         let merged = with_global_rules(&project("shop", &own), &globals);

@@ -196,8 +196,12 @@ fn foreign_and_older_operations_are_ignored() {
     let of_files = SyncRequest { sources: vec!["web".into()], ..first.request.clone().unwrap() };
     let mut lost = automated();
     let by_hand = LoggedOperation { request: Some(of_files), ..first.clone() };
-    assert_eq!(apply_history(&mut lost, vec![by_hand]), 0, "another process has synced files under its name");
-    // A later request was rejected before the engine received it.
+    assert_eq!(
+        apply_history(&mut lost, vec![by_hand]),
+        0,
+        "another process has synced files under the application's name"
+    );
+    // After this operation, a request was rejected before the engine received it.
     known.operation = Some(Default::default());
     operation::apply_progress(&mut known, EngineProgress::rejected("no such branch".into(), at(50)));
     assert_eq!(apply_history(&mut known, vec![first.clone()]), 0);
@@ -252,7 +256,7 @@ fn a_deletion_is_restored_from_the_log() {
         let started = automated_sync::apply_comparison(&mut anew, &SyncWindows::default(), at(200));
         assert!(
             matches!(started, automated_sync::AutomatedStep::Start(_)),
-            "it is synced at the same commit: {started:?}"
+            "the same commit is synced: {started:?}"
         );
         // A canceled deletion doesn't count as a sync attempt.
         let mut kept = known.clone();
@@ -279,17 +283,25 @@ fn an_id_counts_only_where_the_log_has_it_for_this_application() {
         app
     };
     for (lines, is_kept, why) in [
-        (&[][..], false, "the log does not know it, or it is another application's"),
-        (&[line(1, false), line(2, true)], true, "it is running"),
-        (&[line(2, true), line(3, false)], true, "it waits for a later one"),
-        (&[line(1, false), line(2, false)], true, "it has ended, but the status is not updated yet"),
-        (&[line(2, false), line(3, false)], false, "it was over long ago"),
+        (&[][..], false, "the log has no such operation of this application"),
+        (&[line(1, false), line(2, true)], true, "the operation is running"),
+        (
+            &[line(2, true), line(3, false)],
+            true,
+            "the operation is still running, but a later operation has ended",
+        ),
+        (
+            &[line(1, false), line(2, false)],
+            true,
+            "the operation has ended, but the status is not updated yet",
+        ),
+        (&[line(2, false), line(3, false)], false, "the operation ended before a later operation"),
     ] {
         let mut app = asks(2);
         verify_operation(&mut app, lines, at(300));
         let asked = app.operation.unwrap();
         assert_eq!(engine_id(&asked).is_some(), is_kept, "{why}");
-        assert_eq!(asked.info_value("reason"), Some("a release"), "other remarks are kept");
+        assert_eq!(asked.info_value("reason"), Some("a release"), "other info items are kept");
     }
     // The status already contains the end of the operation, so the request isn't repeated.
     let mut app = asks(2);
@@ -324,12 +336,12 @@ fn an_operation_of_another_service_is_continued_if_the_status_has_it_running() {
     };
     for (app, lines, now, is, reason) in [
         (at_work(2, None), &[][..], 300, true, "the other service is gone"),
-        (at_work(2, None), &[line(1)], 300, true, "our log has only older ones"),
-        (at_work(2, None), &[line(3)], 300, false, "our log has a newer one"),
-        (at_work(2, Some(200)), &[], 300, false, "the status has its end"),
-        (at_work(1, None), &[], 300, false, "the status tells of another one"),
-        (at_work(2, None), &[], -7200, false, "it starts in the future"),
-        (automated(), &[], 300, false, "none is asked for"),
+        (at_work(2, None), &[line(1)], 300, true, "the local log has only older operations"),
+        (at_work(2, None), &[line(3)], 300, false, "the local log has a newer operation"),
+        (at_work(2, Some(200)), &[], 300, false, "the status contains the operation's end"),
+        (at_work(1, None), &[], 300, false, "the status describes another operation"),
+        (at_work(2, None), &[], -7200, false, "the operation starts in the future"),
+        (automated(), &[], 300, false, "no operation is requested"),
     ] {
         assert_eq!(is_interrupted(&app, lines, at(now)), is, "{reason}");
     }
@@ -363,7 +375,11 @@ fn a_deletion_written_by_others_is_ignored() {
         verify_operation(&mut app, &[], at(300));
         assert_eq!(deletion::unfounded_deletion_message(&app).is_some(), !is_deleting);
         assert_eq!(app.operation.as_ref().and_then(engine_id), None);
-        assert_eq!(app.operation.is_none(), is_deleting, "it starts with the current specification");
+        assert_eq!(
+            app.operation.is_none(),
+            is_deleting,
+            "the deletion starts with the current specification"
+        );
         let next = deletion::decide_deletion(&mut app, false, at(0));
         assert_eq!(matches!(next, deletion::NextDeletionStep::Start(_)), is_deleting, "{next:?}");
     }

@@ -59,7 +59,7 @@ fn engine_requests() {
     assert_eq!(plain.retry.backoff.delay(0), Duration::from_secs(5));
 }
 
-/// The annotation of an application specifies a manager for all of its objects. It also applies in
+/// An application's annotation specifies a manager for all of its objects. The annotation also applies in
 /// comparisons.
 #[test]
 fn the_application_names_a_manager_whose_fields_are_taken_over() {
@@ -112,7 +112,7 @@ fn credentials_are_used_and_never_stored() {
     assert_eq!(
         operation_sources(&app, &asked).unwrap().as_slice(),
         app.sources(),
-        "the whole address opens it"
+        "the address with credentials opens the repository"
     );
     let request =
         sync_request(&app, &asked, (Destination::Simulated, "shop".into()), &["c1".into()]).unwrap();
@@ -225,7 +225,7 @@ fn a_terminating_operation_stays_terminating() {
     let mut app = application(json!({}));
     app.operation = Some(with_id("0193b6a7-5f80-7000-8000-000000000001"));
     set_terminating(&mut app);
-    assert_eq!(app.status.operation_state, None, "there is no information about it yet");
+    assert_eq!(app.status.operation_state, None, "the operation has no progress yet");
     apply_progress(&mut app, progress(OperationPhase::Running, None));
     set_terminating(&mut app);
     assert_eq!(phase(&app), OperationPhase::Terminating);

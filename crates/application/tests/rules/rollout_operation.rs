@@ -127,7 +127,11 @@ fn an_operation_can_be_withdrawn_before_it_starts() {
     assign_operation(&mut app, operation_id(3), asked.clone());
     assert_eq!(current_rollout_operation(&app), Some(operation_id(3)));
     withdraw_operation(&mut app, operation_id(4), at(1));
-    assert_eq!(current_rollout_operation(&app), Some(operation_id(3)), "the request is for another one");
+    assert_eq!(
+        current_rollout_operation(&app),
+        Some(operation_id(3)),
+        "the request is for another operation"
+    );
     withdraw_operation(&mut app, operation_id(3), at(1));
     assert_eq!((&app.operation, &app.status.operation_state), (&None, &None));
     // An operation that was reported as waiting is now reported as ended. Its ID is removed, so the operation
@@ -186,8 +190,8 @@ fn the_status_has_the_result() {
     assert_eq!(operation_result(&app, operation_id(4)), None);
 }
 
-/// If the progressive sync still needs the operation, it requests it again. If the operation stayed in the
-/// resource, it could start a second time under a different ID.
+/// A progressive sync that still needs the operation requests the operation again. An operation that stayed
+/// in the resource could start a second time under a different ID.
 #[test]
 fn after_a_restart_only_started_operations_remain() {
     let line = |number, is_open| LogSummary { operation: operation_id(number), is_running: is_open };

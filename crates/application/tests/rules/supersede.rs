@@ -95,20 +95,20 @@ fn a_newer_revision() {
     let newer = "supersede Waiting: another sync (revision c2)".to_owned();
     let none = String::new();
     let table: [Row<'_>; 14] = [
-        ("no other setting applies", &((|_| {}) as Change), false, newer.clone()),
-        ("said", &on("supersede"), false, newer.clone()),
-        ("said with spaces", &on(" supersede "), false, newer.clone()),
+        ("no annotation", &((|_| {}) as Change), false, newer.clone()),
+        ("annotation", &on("supersede"), false, newer.clone()),
+        ("annotation with spaces", &on(" supersede "), false, newer.clone()),
         ("finish", &on("finish"), false, format!("{finish}tidegate.dev/on-new-revision is finish")),
         (
-            "misspelt",
+            "misspelled annotation",
             &on("Supersede"),
             false,
             format!(
-                "{finish}the annotation tidegate.dev/on-new-revision is \"Supersede\", but must be finish or supersede; it is treated as finish"
+                "{finish}the annotation tidegate.dev/on-new-revision is \"Supersede\", but must be finish or supersede; Tidegate treats it as finish"
             ),
         ),
         (
-            "a person's, whatever is said",
+            "an operation of a user, regardless of the annotation",
             &((|app| {
                 app.operation.as_mut().unwrap().initiated_by = request_for_revision("c1").initiated_by;
                 app.metadata.annotations.insert("tidegate.dev/on-new-revision".into(), "supersede".into());
@@ -123,14 +123,14 @@ fn a_newer_revision() {
             format!("{finish}sync windows block the automated sync of the newer revision"),
         ),
         (
-            "automation is off now",
+            "automated sync was disabled",
             &((|app| app.spec.sync_policy.as_mut().unwrap().automated = None) as Change),
             false,
             none.clone(),
         ),
         ("the same revision", &((|app| out_of_sync(app, "c1", at(5))) as Change), false, none.clone()),
         (
-            "nothing to do at the newer one",
+            "nothing to do at the newer revision",
             &((|app| {
                 let synced = resource("web", Code::Synced, Some(Healthy));
                 compare(app, compared("c2", vec![synced]), RefreshLevel::Latest, at(5));
@@ -139,7 +139,7 @@ fn a_newer_revision() {
             newer.clone(),
         ),
         (
-            "the newer one would delete everything",
+            "the newer revision would delete all objects",
             &((|app| {
                 let mut web = resource("web", Code::OutOfSync, Some(Healthy));
                 web.status.requires_pruning = true;
@@ -149,7 +149,7 @@ fn a_newer_revision() {
             format!("{finish}Skipping sync attempt to [c2]: auto-sync will wipe out all resources"),
         ),
         (
-            "it cannot be compared",
+            "the newer revision cannot be compared",
             &((|app| app.status.sync.as_mut().unwrap().status = Code::Unknown) as Change),
             false,
             none.clone(),
@@ -161,7 +161,7 @@ fn a_newer_revision() {
             none.clone(),
         ),
         (
-            "it is being deleted",
+            "the application is being deleted",
             &((|app| app.metadata.deletion_timestamp = Some(at(5).into())) as Change),
             false,
             none,
@@ -481,7 +481,11 @@ fn a_retry_keeps_its_sources() {
     assert_eq!(successor_of(app.operation.as_ref().unwrap()), None);
     let mut plain = running_application(json!({}));
     set_retry_successor(&mut plain, ManifestComparison::Different);
-    assert_eq!(successor_of(plain.operation.as_ref().unwrap()), None, "its policy does not set it");
+    assert_eq!(
+        successor_of(plain.operation.as_ref().unwrap()),
+        None,
+        "the operation's retry policy does not set a successor"
+    );
 }
 
 /// A patch of the resource keeps all fields that it doesn't mention, so the written operation may include all

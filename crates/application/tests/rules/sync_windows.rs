@@ -145,7 +145,7 @@ fn a_blocked_automated_sync_reports_the_time_of_the_next_check() {
     assert!(end.ends_with(":00:00Z") && held.reason.contains("of project shop"), "{}", held.reason);
     let next = automated_sync::apply_comparison(&mut app, &closed, now());
     assert_eq!(next, AutomatedStep::Wait(held.next_check));
-    assert!(held.next_check > now() && held.next_check <= at(600), "it is checked again");
+    assert!(held.next_check > now() && held.next_check <= at(600), "the windows are checked again");
     let told = ConditionType::Other("SyncWindowWarning".to_owned());
     let condition = app.status.conditions.iter().find(|one| one.kind == told).unwrap();
     assert_eq!(condition.message, format!("the sync is waiting: {}", held.reason));

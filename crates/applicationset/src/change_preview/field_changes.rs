@@ -10,8 +10,8 @@ use tidegate_model::argo::Application;
 
 use crate::desired::normalize_spec;
 
-/// Blocks of a source that contain free-form fields. The name of such a field shows whether its value is
-/// secret.
+/// Blocks of a source that contain free-form fields. Their values are masked if the field's name contains one
+/// of [`SECRET_WORDS`].
 const FREE_FORM_BLOCKS: [&str; 4] = ["helm", "kustomize", "plugin", "directory"];
 /// Words in the name of a free-form field that mark its value as secret. Names are compared without dots,
 /// dashes and underscores.

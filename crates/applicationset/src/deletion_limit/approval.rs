@@ -30,7 +30,7 @@ pub struct DeletionApproval {
 pub enum DeletionApprovalRefusal {
     /// No deletions are blocked.
     #[error(
-        "no deletions of Applications of ApplicationSet {0} are waiting for approval; `tidegate appset explain {0}` shows its state"
+        "ApplicationSet {0} has no deletions that are waiting for approval; `tidegate appset explain {0}` shows its state"
     )]
     NothingBlocked(String),
     /// The approval is for different deletions than those that are blocked.
@@ -91,9 +91,9 @@ pub fn last_approval(set: &ApplicationSet) -> Option<DeletionApproval> {
     serde_json::from_str(set.metadata.annotations.get(APPROVAL_ANNOTATION)?).ok()
 }
 
-/// Returns the ApplicationSet without a command's permit after the deletions were executed. If the permit
-/// remained, it would apply again to the same output. The approver remains recorded. Returns `None` if the
-/// ApplicationSet doesn't have a command's permit. A permit that a user wrote into the annotation is kept.
+/// Removes the permit that a command wrote, after the deletions have been executed. Otherwise, the permit
+/// would also apply to a later identical output. The approver remains recorded. Returns `None` if the
+/// ApplicationSet doesn't have such a permit. A permit that a user wrote into the annotation is kept.
 pub fn without_used_approval(set: &ApplicationSet) -> Option<ApplicationSet> {
     let permit = set.metadata.annotations.get(DELETIONS_APPROVED_ANNOTATION)?;
     last_approval(set).filter(|approval| approval.token == *permit)?;

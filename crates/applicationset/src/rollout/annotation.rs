@@ -88,9 +88,9 @@ enum AnnotatedFailure {
 pub struct RolloutOptions {
     /// Effect of new targets on a running rollout.
     pub on_new_targets: Option<OnNewTargets>,
-    /// Maximum time for which an Application may be Pending.
+    /// Maximum time that an Application may be Pending.
     pub pending_timeout: Option<Duration>,
-    /// Action to take when an Application has been Pending for longer.
+    /// Action to take when an Application has been Pending for longer than `pending_timeout`.
     pub on_pending: Option<OnPending>,
 }
 

@@ -31,7 +31,7 @@ impl NoRunningMachine {
 }
 
 /// Describes the state of an ApplicationSet that isn't running a rollout or deletion, and what to do next.
-/// `last` is its newest progressive sync, which has ended.
+/// `last` is the ApplicationSet's newest progressive sync, which has ended.
 pub fn describe_situation(
     set: &ApplicationSet,
     last: Option<&Rollout>,
@@ -45,7 +45,7 @@ pub fn describe_situation(
         );
     }
     if !is_progressive(set, options) {
-        return "it has no progressive sync (strategy RollingSync with steps): each Application is synced according to its own policy, and `tidegate app sync NAME` syncs one".to_owned();
+        return "it has no progressive sync (strategy RollingSync with steps): each Application is synced according to its own policy, and `tidegate app sync NAME` syncs a single Application".to_owned();
     }
     let Some(last) = last else {
         return format!(

@@ -1,4 +1,4 @@
-//! Identity of rollout targets.
+//! Identities of rollout targets: digests that are equal if the targets are equal.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use tidegate_planner::{Comparer, IgnoreError};
 
 use crate::desired::{ignore_comparer, normalize_spec};
 
-/// Computes the identity of specifications according to an ApplicationSet's rules.
+/// Computation of specification identities according to an ApplicationSet's rules.
 pub struct TargetIdentities {
     /// Comparer for ignored fields, which are not part of a target. `None` if no fields are ignored.
     ignored: Option<Comparer>,
@@ -50,7 +50,7 @@ impl TargetIdentities {
         let mut value = json!(plain.spec);
         if let (Some(ignored), Ok(mut wanted), Ok(empty)) = (&self.ignored, whole(&value), whole(&json!({})))
         {
-            // Preserving the fields of an empty object removes them.
+            // `empty` has none of the ignored fields, so this call removes the ignored fields from `wanted`.
             ignored.preserve_ignored(&mut wanted, &empty);
             value = wanted.as_value().get("spec").cloned().unwrap_or_default();
         }
@@ -58,8 +58,8 @@ impl TargetIdentities {
     }
 }
 
-/// Returns an Application's target revisions. These are the newest revisions if their manifests differ from
-/// those of the Application's target in the newest rollout, otherwise the revisions of that target.
+/// Returns an Application's target revisions: the newest revisions if their manifests differ from those of
+/// `target`, otherwise `target`. `target` contains the revisions in the newest rollout.
 pub fn target_revisions(newest: Vec<String>, target: &[String], compared: ManifestComparison) -> Vec<String> {
     match compared {
         ManifestComparison::Different => newest,

@@ -13,18 +13,18 @@ const RESOURCES_UP_TO_DATE: &str = "ResourcesUpToDate";
 const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 /// Condition type specific to Tidegate: a problem with the deletion of the ApplicationSet.
 const DELETION_ORDER_WARNING: &str = "DeletionOrderWarning";
-/// Reason for the condition `DeletionOrderWarning`.
+/// Reason for the `DeletionOrderWarning` condition.
 pub const FOREGROUND_DELETION_REASON: &str = "ForegroundDeletion";
 /// Condition type specific to Tidegate: an Application delays the progressive sync.
 const ROLLOUT_HELD_WARNING: &str = "RolloutHeldWarning";
-/// Reason for the condition `RolloutHeldWarning`.
+/// Reason for the `RolloutHeldWarning` condition.
 const PENDING_TIMEOUT_REASON: &str = "PendingTimeout";
-/// Condition type specific to Tidegate: ApplicationSet settings that have no effect, and tags without a
-/// parameter in the Applications.
+/// Condition type specific to Tidegate: ApplicationSet settings that have no effect, and template tags
+/// without a parameter in the generated Applications.
 const SPEC_WARNING: &str = "SpecWarning";
-/// Reason for the condition `SpecWarning` if a setting has no effect.
+/// Reason for the `SpecWarning` condition if a setting has no effect.
 const NO_EFFECT_REASON: &str = "NoEffect";
-/// Reason for the condition `SpecWarning` if there are only tags without a parameter.
+/// Reason for the `SpecWarning` condition if there are only template tags without a parameter.
 const UNKNOWN_PARAMETER_REASON: &str = "UnknownParameter";
 const TRUE: &str = "True";
 const FALSE: &str = "False";
@@ -69,7 +69,7 @@ pub struct ReconcileFailure {
 }
 
 /// Returns the new conditions. Unchanged conditions keep their transition time, and conditions of other types
-/// are kept. If there is no progressive sync, its condition is removed.
+/// are kept. If there is no progressive sync, the `RolloutProgressing` condition is removed.
 pub(super) fn new_conditions(
     before: &[ApplicationSetCondition],
     seen: &ReconciledState<'_>,

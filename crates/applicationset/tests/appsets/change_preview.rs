@@ -144,7 +144,8 @@ fn a_new_revision_is_a_change_and_comparisons_count_per_revision() {
         assert_eq!((now.out_of_sync, now.resources), (differing, 3));
         assert_eq!((now.deployed, change.fields.len()), (vec![deployed_revision.to_owned()], 0));
     }
-    // If the specification differs, a comparison says nothing about the new state, whatever its revision.
+    // If the specification differs, a comparison says nothing about the new state, regardless of the compared
+    // revision.
     let moved = generated_output(vec![with_patch(
         &generated_application("a"),
         &json!({"spec": {"source": {"path": "other"}}}),

@@ -1,4 +1,4 @@
-//! Applications that are created, updated, deleted or left unchanged (specification, 2.3, 5.1, 5.3, 5.4).
+//! Applications that are created, updated, deleted or left unchanged.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,11 @@ fn created_applications_are_owned_by_their_appset() {
             },
         }),
     );
-    assert_eq!(made.create, [expected], "in its namespace, without an operation, and normalised");
+    assert_eq!(
+        made.create,
+        [expected],
+        "in the ApplicationSet's namespace, without an operation, and normalized"
+    );
 }
 
 #[test]
@@ -171,7 +175,7 @@ fn only_owned_applications_are_changed() {
     assert_eq!(
         describe_changes(&changes(&own, &AppSetOutput::default(), &[handed("fleet")])),
         "",
-        "it does not belong to the ApplicationSet yet"
+        "the Application does not belong to the ApplicationSet yet"
     );
     // An Application that lost its owner reference through `--cascade=orphan` or an edit still belongs to the
     // same ApplicationSet. So does an Application that lost only its annotation.
@@ -251,13 +255,14 @@ fn applications_with_rejected_names_stay_unchanged() {
         live_application("old", &json!({})),
     ];
     let done = changes(&appset(&json!({})), &wanted, &there);
-    // The missing Application may be the one that was rejected because of a misspelled name.
+    // A missing Application may have been rejected, for example because its name is misspelled.
     assert_eq!(describe_changes(&done), "+a");
     assert!(
         matches!(&done.unchanged["old"], UnchangedReason::Uncertain(why) if why.starts_with("twice contains"))
     );
     let failure = done.failure().unwrap();
-    // The message contains the reason for the last rejected Application by name, and the names of the others.
+    // The message contains the reason for the last rejected Application by name, and the names of the other
+    // rejected Applications.
     assert_eq!(failure.message, format!("ApplicationSet fleet {reason} (and 1 more: bad)"));
 }
 
@@ -302,7 +307,7 @@ fn the_output_of_other_generators_is_applied_if_one_fails() {
         assert!(
             failure
                 .message
-                .starts_with(&format!("{reason}; the Applications of its other generators are created"))
+                .starts_with(&format!("{reason}; the Applications of the other generators are created"))
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Deletions of Applications and of ApplicationSets (specification, 2.2, 5.3, 7).
+//! Deletions of Applications and of ApplicationSets.
 
 use serde_json::{Value, json};
 use tidegate_applicationset::changes::{AppSetOutput, UnchangedReason};
@@ -252,7 +252,8 @@ fn an_appset_is_deleted_by_its_order_and_policy() {
     }
 }
 
-/// The record of a deletion without an order shows this, and lists the affected Applications.
+/// The record of a deletion without an order shows that there is no order, and lists the affected
+/// Applications.
 #[test]
 fn a_deletion_without_an_order_is_recorded_as_such() {
     let going = json!({"metadata": {"deletionTimestamp": "2026-11-21T09:30:00Z"}});
@@ -261,7 +262,7 @@ fn a_deletion_without_an_order_is_recorded_as_such() {
         &json!({"metadata": {"ownerReferences": owner_reference("ApplicationSet", "other")}}),
     );
     let own = appset(&json!({}));
-    // Kubernetes disowned the Application first, so only its annotation remains.
+    // The Application has already lost its owner reference, so only its annotation remains.
     let taken = without_owner(&own, &live_application("c", &json!({})));
     let mut nobodys = without_owner(&own, &live_application("d", &json!({})));
     nobodys.metadata.annotations.clear();
@@ -295,7 +296,7 @@ fn a_released_application_has_no_owner_and_can_be_adopted() {
         live_application("b", &json!({"metadata": {"ownerReferences": owners}})),
     ];
     let AppSetDeletionStep::Release(free) = next_deletion_step(&own, &there, &OneCluster, &kept) else {
-        panic!("they outlive the ApplicationSet")
+        panic!("the Applications outlive the ApplicationSet")
     };
     assert_eq!(free[0].metadata.rest.get("ownerReferences"), None);
     assert_eq!(free[1].metadata.rest["ownerReferences"], json!([more]), "other owner references are kept");
@@ -340,13 +341,16 @@ fn with_deletion(mut set: ApplicationSet) -> ApplicationSet {
     set
 }
 
-/// A change to the finalizers doesn't make an Application a different one.
+/// An Application with changed finalizers is still the same Application.
 #[test]
 fn a_deletion_names_the_observed_object() {
     let there =
         with_patch(&live_application("a", &json!({})), &json!({"metadata": {"labels": {"env": "dev"}}}));
     let done = changes(&appset(&json!({})), &AppSetOutput::default(), std::slice::from_ref(&there));
-    assert_eq!(done.delete[0].application, there, "with its uid, its version, and the labels that order it");
+    assert_eq!(
+        done.delete[0].application, there,
+        "the UID, the version and the labels are those of the observed object"
+    );
 }
 
 /// Returns an ApplicationSet that is being deleted and has these finalizers.
@@ -439,7 +443,7 @@ fn objects_outlive_an_appset_that_may_not_delete_them() {
         let AppSetDeletionStep::Release(free) =
             next_deletion_step(&deleted_appset(appset(&json!({})), of), &there, &OneCluster, &kept)
         else {
-            panic!("they outlive the ApplicationSet")
+            panic!("the Applications outlive the ApplicationSet")
         };
         free.into_iter().map(|one| one.metadata.finalizers).collect()
     };

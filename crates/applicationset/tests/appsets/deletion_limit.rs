@@ -45,7 +45,7 @@ fn deletions_are_limited() {
         (Some("3"), None, 4, false),
         (Some("0"), None, 1, false),
         (Some("0"), None, 0, true),
-        // With eight Applications, the resulting limit is rounded down but is at least one.
+        // With eight Applications, the resulting limit is rounded down, but it is at least one.
         (Some("50%"), None, 4, true),
         (Some("50%"), None, 5, false),
         (Some("1%"), None, 1, true),
@@ -112,9 +112,21 @@ fn an_approval_covers_only_the_current_output() {
         describe_changes(&changes(&appset_with_annotations(&annotations), wanted, there))
     };
     assert_eq!(approved(&wanted, &there), "-a -b -c -d -e -f");
-    assert_eq!(approved(&wanted, &there[2..]), "-c -d -e -f", "also when some of them are gone");
-    assert_eq!(approved(&output_without(7), &there), "", "not when even fewer are generated");
-    assert_eq!(approved(&output_without(5), &there), "", "not when other Applications are affected");
+    assert_eq!(
+        approved(&wanted, &there[2..]),
+        "-c -d -e -f",
+        "the token remains valid while some of the Applications are already deleted"
+    );
+    assert_eq!(
+        approved(&output_without(7), &there),
+        "",
+        "the token is not valid if fewer Applications are generated"
+    );
+    assert_eq!(
+        approved(&output_without(5), &there),
+        "",
+        "the token is not valid if other Applications are affected"
+    );
 }
 
 #[test]
@@ -189,18 +201,16 @@ fn a_command_approves_only_blocked_deletions() {
     let approved = with_approval(&limited, &held.problems, &approval_of(&token)).unwrap();
     assert_eq!(describe_changes(&changes(&approved, &wanted, &there)), "-a -b -c -d");
     assert_eq!(last_approval(&approved), Some(approval_of(&token)), "with the requester and the reason");
-    // The output has shrunk since the approval, and no person has seen the new output.
+    // The output has shrunk since the approval, and no user has approved the new output.
     assert_eq!(describe_changes(&changes(&approved, &output_without(5), &there)), "");
     let refused =
         with_approval(&limited, &held.problems, &approval_of("000000000000")).unwrap_err().to_string();
     assert!(refused.contains("the token \"000000000000\" does not match the deletions"), "{refused}");
-    assert!(refused.contains(&token), "the token to approve is named: {refused}");
+    assert!(refused.contains(&token), "the message contains the valid token: {refused}");
     let well = changes(&limited, &output_without(2), &there);
     let refused = with_approval(&limited, &well.problems, &approval_of(&token)).unwrap_err().to_string();
     assert!(
-        refused.starts_with(
-            "no deletions of Applications of ApplicationSet argocd/fleet are waiting for approval"
-        ),
+        refused.starts_with("ApplicationSet argocd/fleet has no deletions that are waiting for approval"),
         "{refused}"
     );
 }

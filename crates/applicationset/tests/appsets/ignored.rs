@@ -1,5 +1,5 @@
-//! Settings that have no effect (specification, 7: the strategy type must match exactly, and any other type
-//! behaves like AllAtOnce).
+//! Settings that have no effect. For example, the strategy type must match exactly, and any other type
+//! behaves like AllAtOnce.
 
 use serde_json::{Value, json};
 use tidegate_applicationset::deletion_order::DELETION_SYNC_ANNOTATION;
@@ -93,7 +93,7 @@ fn ignored_settings_are_named_with_the_reason() {
     }
 }
 
-/// Specification, 6.4: a negative number of Applications is never reached, like 0.
+/// Like 0, a negative `maxUpdate` never permits an update.
 #[test]
 fn a_negative_max_update_is_reported() {
     let steps = |count: Value| json!({"steps": [{}, {"matchExpressions": [], "maxUpdate": count}]});

@@ -1,4 +1,4 @@
-//! Preserved fields of Applications (specification, 3.3, 5.1, 5.2).
+//! Preserved fields of Applications.
 
 use std::collections::BTreeMap;
 
@@ -191,6 +191,6 @@ fn an_invalid_ignore_rule_changes_nothing() {
     assert_eq!(
         describe_changes(&changes(&appset(&empty), &wanted, &there)),
         "+new ~a -old",
-        "it stores nothing"
+        "a rule without fields has no effect"
     );
 }

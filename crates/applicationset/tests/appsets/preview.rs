@@ -57,7 +57,7 @@ fn each_member_has_its_step() {
     for (what, wanted, existing, expected) in [
         ("nothing changes", vec![application_in_env("a", "dev")], vec![existing_application("a", "dev")], ""),
         (
-            "some come, one of them into no step",
+            "Applications are created, and no step selects one of them",
             vec![
                 application_in_env("a", "dev"),
                 application_in_env("b", "prod"),
@@ -68,7 +68,7 @@ fn each_member_has_its_step() {
             "+b2 +c +d1",
         ),
         (
-            "some go, one of them out of no step",
+            "Applications are deleted, and no step selected one of them",
             vec![application_in_env("a", "dev")],
             vec![
                 existing_application("a", "dev"),
@@ -77,16 +77,16 @@ fn each_member_has_its_step() {
             ],
             "-b2 -c",
         ),
-        ("what it has deployed stays", vec![], vec![bare], "-z1!"),
+        ("the objects of a deleted Application are kept", vec![], vec![bare], "-z1!"),
         ("a field changes", vec![moved], vec![existing_application("a", "dev")], "~a1"),
         (
-            "it goes to another step",
+            "an Application moves to another step",
             vec![application_in_env("a", "prod")],
             vec![existing_application("a", "dev")],
             "~a2",
         ),
         (
-            "all of it at once",
+            "all types of change at once",
             vec![application_in_env("a", "prod"), application_in_env("new", "dev")],
             vec![existing_application("a", "dev"), existing_application("old", "prod")],
             "+new1 ~a2 -old2",
@@ -167,7 +167,7 @@ fn unchanged_members_have_a_reason() {
             Some("generator 2: no answer"),
         ),
         (
-            "its project is not there",
+            "the project does not exist",
             appset_with_steps(),
             generated_output(vec![application_in_env("a", "dev"), lost]),
             "references project nowhere which does not exist",

@@ -175,7 +175,7 @@ proptest! {
             now = after_comparison(&apply_changes(&now, &changes), &hooks, round);
             changes.is_empty() && written(&now) == before
         });
-        prop_assert!(is_quiet, "they still take turns: {:#?}", reconcile_until_stable(&set, &wanted, &now));
+        prop_assert!(is_quiet, "the changes do not end: {:#?}", reconcile_until_stable(&set, &wanted, &now));
     }
 
     /// After the changes, a second reconciliation doesn't change anything.

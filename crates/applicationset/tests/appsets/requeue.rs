@@ -1,4 +1,4 @@
-//! Scheduled reconciliations (specification, 2.4).
+//! Scheduled reconciliations.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ fn a_retry_request_is_stored_until_a_newer_run_starts() {
         assert_eq!(asked.requester_text(), "ann, because: the database is back");
         let written = asked.write_to(&plain);
         assert_eq!(RetryAnnotation::from_appset(&written, after), Some(asked));
-        assert_eq!(RetryAnnotation::from_appset(&written, run(2)), None, "it was started");
+        assert_eq!(RetryAnnotation::from_appset(&written, run(2)), None, "the retry was started");
         assert_eq!(without_retry(&written), Some(plain.clone()));
     }
     assert_eq!((RetryAnnotation::from_appset(&plain, None), without_retry(&plain)), (None, None));

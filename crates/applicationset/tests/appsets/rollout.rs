@@ -1,4 +1,4 @@
-//! Start, content and inputs of progressive syncs (specification, 6, 19.1, 20).
+//! Start, content and inputs of progressive syncs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -340,24 +340,28 @@ fn a_rollout_starts_once_for_its_targets() {
     let applications = dev_and_prod();
     let now = |revision: &str| request_at_revision(&set, &applications, revision).unwrap();
     let everybody = ["a", "b"];
-    // There was no earlier rollout.
+    // The ApplicationSet has not had a rollout yet.
     assert_eq!(describe_step(&next_rollout_step(now("1"), None, false)), "begin 3");
     assert_eq!(describe_step(&next_rollout_step(now("1"), Some(&State::New), false)), "begin 3");
     assert_eq!(describe_step(&next_rollout_step(at_targets(now("1"), &["a"]), None, false)), "begin 3");
     assert_eq!(
         describe_step(&next_rollout_step(at_targets(now("1"), &everybody), None, false)),
         "nothing",
-        "all are there"
+        "all Applications have reached their targets"
     );
     // A finished rollout doesn't start again, regardless of its result.
     let ended = state_after(started_state(&now("1")), &[user_request(UserRequest::Terminate)]);
     assert!(ended.is_finished());
     assert_eq!(describe_step(&next_rollout_step(now("1"), Some(&ended), false)), "nothing");
-    assert_eq!(describe_step(&next_rollout_step(now("1"), Some(&ended), true)), "begin 3", "only on request");
+    assert_eq!(
+        describe_step(&next_rollout_step(now("1"), Some(&ended), true)),
+        "begin 3",
+        "a user requested the rollout"
+    );
     assert_eq!(
         describe_step(&next_rollout_step(at_targets(now("1"), &everybody), Some(&ended), true)),
         "nothing",
-        "if there is something to do"
+        "a request has no effect if all Applications have reached their targets"
     );
     assert_eq!(describe_step(&next_rollout_step(now("2"), Some(&ended), false)), "begin 3");
     assert_eq!(
@@ -376,7 +380,7 @@ fn a_rollout_starts_once_for_its_targets() {
     let RolloutStepDue::SendInputs(news) =
         next_rollout_step(joined.clone(), Some(&started_state(&now("1"))), false)
     else {
-        panic!("it has joined")
+        panic!("the Application has not joined")
     };
     let ended_with_it =
         state_after(state_after(started_state(&now("1")), &news), &[user_request(UserRequest::Terminate)]);
@@ -384,7 +388,7 @@ fn a_rollout_starts_once_for_its_targets() {
     assert_eq!(
         describe_step(&next_rollout_step(now("1"), Some(&ended_with_it), false)),
         "nothing",
-        "not when it is deleted"
+        "a deleted Application does not start a rollout"
     );
     assert_eq!(describe_step(&next_rollout_step(joined, Some(&ended), false)), "begin 4");
     // All Applications had reached their targets before a user changed one of them.
@@ -398,7 +402,7 @@ fn a_rollout_starts_once_for_its_targets() {
         describe_step(&next_rollout_step(at_targets(now("1"), &["b"]), Some(&complete), false)),
         "begin 3"
     );
-    // A user decided to continue without one of the Applications.
+    // A user decided to continue without an Application.
     let skip = |name: &str| {
         user_request(UserRequest::Skip(tidegate_lifecycle::fleet::Scope::Member(name.to_owned())))
     };
@@ -438,7 +442,7 @@ fn a_running_rollout_receives_new_inputs() {
     // Inputs that the rollout has already received aren't sent again.
     let RolloutStepDue::SendInputs(news) = next_rollout_step(now(&more[1..], "1"), Some(&first), false)
     else {
-        panic!("there is a change")
+        panic!("the change is not sent")
     };
     let knows = state_after(first.clone(), &news);
     assert_eq!(tell(&knows, now(&more[1..], "1")), "nothing");
@@ -484,7 +488,7 @@ fn the_status_of_a_rollout() {
     let (Told::Known { is_progressing, reason, message, warning: None, members }, failure) =
         rollout_status(&first)
     else {
-        panic!("it has started")
+        panic!("the rollout has not started")
     };
     assert!(is_progressing && failure.is_none());
     assert_eq!(
@@ -503,7 +507,7 @@ fn the_status_of_a_rollout() {
     // A failed rollout is reported until the next one starts.
     let broken = state_after(first, &[Input::Abort { reason: "the log is damaged".to_owned() }]);
     let (Told::Known { is_progressing, .. }, Some(failure)) = rollout_status(&broken) else {
-        panic!("it has failed")
+        panic!("the rollout has not failed")
     };
     assert!(!is_progressing);
     assert_eq!(failure.reason, ConditionReason::SyncApplicationError);
@@ -526,8 +530,8 @@ fn the_status_of_a_rollout() {
     assert!(message.starts_with("terminated by "), "{message}");
 }
 
-/// If it is an Application's turn but its sync doesn't start, the conditions report it until the sync starts
-/// or the rollout ends.
+/// If an Application stays Pending because its sync doesn't start, a condition reports the delay until the
+/// sync starts or the rollout ends.
 #[test]
 fn a_long_pending_member_is_a_warning() {
     let text = "{pendingTimeout: 5m, onPending: hold}";
@@ -535,7 +539,7 @@ fn a_long_pending_member_is_a_warning() {
         started_state(&request_at_revision(&appset_with_annotation(text), &dev_and_prod(), "1").unwrap());
     let warning = |state: &State| match rollout_status(state).0 {
         Told::Known { warning, .. } => warning,
-        Told::Unknown => panic!("it has started"),
+        Told::Unknown => panic!("the rollout has not started"),
     };
     assert_eq!(warning(&first), None);
     let mut state = first;

@@ -1,4 +1,4 @@
-//! Status of an ApplicationSet and its transition times (specification, 8.1 to 8.3).
+//! Status of an ApplicationSet and its transition times.
 
 use serde_json::{Value, json};
 use tidegate_applicationset::status::{
@@ -190,7 +190,7 @@ fn a_progressive_sync_is_in_the_status() {
         let found = of(&set, rollout, failure, options);
         assert_eq!(found, (condition.to_owned(), does.to_owned()), "{:?} {options:?}", set.spec.strategy);
     }
-    // A delay has its own condition for as long as it lasts.
+    // A delay is reported in a separate condition until the delay ends.
     let held = |said: Option<&str>| {
         let mut rollout = known(Some(1));
         if let RolloutStatus::Known { warning, .. } = &mut rollout {
@@ -247,7 +247,7 @@ fn existing_members_are_listed_by_name() {
         "nothing new"
     );
     assert_eq!(told(&set, &reconciled_state(None, &there[..1]), &options), ["b Waiting 2"]);
-    assert_eq!(new_status(&set, &first, &options, at(5)), None, "the same again");
+    assert_eq!(new_status(&set, &first, &options, at(5)), None, "an unchanged status is not written");
     let targets = {
         let mut member = member("a", Healthy, "1");
         member.target_revisions = vec!["c0ffee".to_owned()];
@@ -255,7 +255,7 @@ fn existing_members_are_listed_by_name() {
     };
     assert!(
         new_status(&set, &targets, &options, at(5)).is_some(),
-        "changed targets alone are written as well"
+        "a status in which only the targets have changed is written"
     );
     // If progressive syncs are disabled, there are no Application statuses.
     let off = AppSetRuleOptions { progressive_syncs: false, ..AppSetRuleOptions::default() };
@@ -301,7 +301,11 @@ fn a_warning_stays_while_it_applies() {
         ("True", "ForegroundDeletion", "in the foreground")
     );
     let own = ApplicationSet { status: first, ..own };
-    assert_eq!(new_status(&own, &warned, &AppSetRuleOptions::default(), at(2)), None, "it is reported once");
+    assert_eq!(
+        new_status(&own, &warned, &AppSetRuleOptions::default(), at(2)),
+        None,
+        "the warning is reported once"
+    );
     let after = new_status(&own, &reconciled_state(None, &[]), &AppSetRuleOptions::default(), at(3)).unwrap();
     assert!(after.conditions.iter().all(|one| one.kind != "DeletionOrderWarning"));
 }

@@ -1,4 +1,4 @@
-//! Changes that trigger a reconciliation (specification, 2.1).
+//! Changes that trigger a reconciliation.
 
 use serde_json::{Value, json};
 use tidegate_application::push_events::{PushEvent, WebhookChanges};

@@ -1,4 +1,4 @@
-//! Options for the HTTP API of `serve`, and for access to it.
+//! Options for the HTTP API of `serve`, including access control.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::values;
 
-/// Options for the HTTP API and access to it.
+/// Options for the HTTP API, including access control.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Page and HTTP API")]
 pub struct ApiArgs {
@@ -20,8 +20,8 @@ pub struct ApiArgs {
     /// access from this machine]
     #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path_parser())]
     pub tokens: Option<PathBuf>,
-    /// File that configures the OpenID provider for logging in to the web page: issuer, clientId, url, and the roles of
-    /// groups
+    /// File that configures the OpenID provider for logging in to the web page: issuer, clientId, url, and
+    /// the roles granted to groups
     #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path_parser())]
     pub oidc: Option<PathBuf>,
     /// Secrets that authenticate webhook events from Git providers (/api/webhook): a file with keys such as
@@ -45,12 +45,12 @@ pub struct ApiArgs {
 
 const EVENTS_HEADING: &str = "Notifications and traces";
 
-/// Address to listen on.
+/// Value of `--listen`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
-    /// Listen on this address.
+    /// Address to listen on.
     Address(SocketAddr),
-    /// Do not listen.
+    /// The HTTP API and the web page are disabled.
     Off,
 }
 

@@ -63,7 +63,7 @@ pub enum AppCommand {
         #[command(flatten)]
         transport: TransportArgs,
     },
-    /// Approve a stored plan and start the sync that is waiting for it
+    /// Approve a stored plan and start the sync that is waiting for the approval
     Approve(AppApproveArgs),
     /// Show what a sync of an application would change
     #[command(after_help = DIFF_EXIT_CODES)]
@@ -143,7 +143,7 @@ pub struct AppRollbackArgs {
     pub transport: TransportArgs,
 }
 
-/// Options for waiting for the end of an operation.
+/// Options for waiting until an operation ends.
 #[derive(Clone, Debug, Args)]
 pub struct EndWaitArgs {
     /// Return without waiting for the result
@@ -188,7 +188,7 @@ impl ApplicationFilterArgs {
     }
 }
 
-/// Revisions to which an application is synced.
+/// Revisions to sync an application to.
 #[derive(Clone, Debug, Args)]
 pub struct RevisionArgs {
     /// Branch, tag or commit to use [default: the application's target revision]
@@ -287,8 +287,8 @@ pub struct AppPlanArgs {
 /// Arguments for `app approve`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The annotation tidegate.dev/approvers on the application and on its project lists the people who \
-may approve.
+The tidegate.dev/approvers annotations of the application and its project list the users who may \
+approve.
 
 Examples:
   tidegate app approve backend 3f2a9c41d07b
@@ -306,7 +306,7 @@ pub struct AppApproveArgs {
     pub transport: TransportArgs,
 }
 
-/// Action for a sync requested while another operation is running.
+/// Action if a sync is requested while another operation is running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ConcurrencyPolicyArg {
     // The sync is refused.
@@ -314,7 +314,8 @@ pub enum ConcurrencyPolicyArg {
     Refuse,
     // The sync starts when the other operation has ended.
     Queue,
-    // The other operation is ended if it is waiting or has failed, as soon as its running hooks have finished.
+    // The other operation is terminated once its running hooks have finished, provided that the operation is
+    // waiting or has failed.
     Supersede,
 }
 

@@ -81,7 +81,7 @@ pub enum AppSetCommand {
     Delete(AppSetDeleteArgs),
 }
 
-/// Sources of Secrets and settings for generators.
+/// Options for generators: sources of Secrets, and path pattern settings.
 #[derive(Clone, Debug, Default, Args)]
 pub struct GeneratorArgs {
     /// File or folder with cluster Secrets in Argo CD's format
@@ -102,7 +102,7 @@ pub struct GeneratorArgs {
     pub new_git_file_globbing: bool,
 }
 
-/// Generates Applications.
+/// Arguments for `appset generate`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The command does not connect to a cluster, so it reports a clusterDecisionResource generator as an \
@@ -126,11 +126,11 @@ pub struct GenerateArgs {
     pub generators: GeneratorArgs,
 }
 
-/// Plans a progressive sync and a deletion.
+/// Arguments for `appset plan`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The plan contains the steps, gates and orders that `tidegate serve` would use. Branches and \
-versions are resolved in their repositories; those that cannot be resolved are shown as written. \
+versions are resolved in their repositories, or shown as written if they cannot be resolved. \
 Step gates are checked only with --gates. The command does not connect to a cluster. With \
 --compare, it queries a service and shows the changes to each Application, with old and new values.
 
@@ -146,8 +146,8 @@ pub struct AppSetPlanArgs {
     /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: PlanFormat,
-    /// File with gate definitions, in the same format as for `tidegate serve --gates`; gates that are not defined in
-    /// the file are errors
+    /// File with gate definitions, in the same format as for `tidegate serve --gates`; a gate that the file
+    /// does not define is an error
     #[arg(long, value_name = "FILE", value_parser = values::path_parser())]
     pub gates: Option<PathBuf>,
     /// Compare the plan with the Applications of a running `tidegate serve` (in the state directory or at --server),
@@ -160,7 +160,7 @@ pub struct AppSetPlanArgs {
     pub service: ServiceArgs,
 }
 
-/// One ApplicationSet and the output format.
+/// Arguments for commands that show one ApplicationSet.
 #[derive(Clone, Debug, Args)]
 pub struct SingleAppSetArgs {
     /// Name of the ApplicationSet
@@ -172,7 +172,7 @@ pub struct SingleAppSetArgs {
     pub service: ServiceArgs,
 }
 
-/// A request for one ApplicationSet.
+/// Arguments of a request for one ApplicationSet.
 #[derive(Clone, Debug, Args)]
 pub struct AppSetRequestArgs {
     /// Name of the ApplicationSet
@@ -184,7 +184,7 @@ pub struct AppSetRequestArgs {
     pub service: ServiceArgs,
 }
 
-/// A request for a step.
+/// Arguments for `appset approve`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -214,7 +214,7 @@ pub struct MemberArgs {
     pub app: Option<String>,
 }
 
-/// A request for Applications.
+/// Arguments for `appset retry`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 If neither --app nor --step is set, the command restarts a finished progressive sync.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use tidegate_service::clusters::Connection;
-use tidegate_service::shell_words::quote_shell_word;
+use tidegate_state::clusters::Connection;
+use tidegate_state::shell_words::quote_shell_word;
 
 use super::values;
 

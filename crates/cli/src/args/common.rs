@@ -1,9 +1,9 @@
-//! Options that almost every command has.
+//! Options that most commands share.
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use tidegate_service::shell_words::quote_shell_word;
+use tidegate_state::shell_words::quote_shell_word;
 
 use super::values;
 
@@ -57,12 +57,9 @@ impl ServiceArgs {
 /// Output format for results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    // Human-readable.
     #[default]
     Text,
-    // For programs.
     Json,
-    // For programs.
     Yaml,
 }
 

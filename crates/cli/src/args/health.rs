@@ -14,8 +14,8 @@ pub struct CustomizationArgs {
     /// resource.customizations.health.GROUP_KIND or tidegate.health.GROUP_KIND
     #[arg(long, value_name = "PATH", env = "TIDEGATE_CUSTOMIZATIONS", hide_env_values = true)]
     pub customizations: Option<PathBuf>,
-    /// Derive the health of custom resources without a health rule from their status by the kstatus conventions
-    /// [default: on]
+    /// For custom resources without a health rule, derive the health from the status according to the kstatus
+    /// conventions [default: on]
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub health_convention: Option<Switch>,
 }
@@ -23,9 +23,7 @@ pub struct CustomizationArgs {
 /// A setting that is on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
-    // The setting is on.
     On,
-    // The setting is off.
     Off,
 }
 

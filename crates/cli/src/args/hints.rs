@@ -1,4 +1,4 @@
-//! Checks that hints in messages only mention options that the commands have.
+//! Checks that hints in messages mention only options that the commands have.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use super::Cli;
 /// all other files mention the command that has the option, because several commands print these messages.
 #[rustfmt::skip]
 const COMMANDS_BY_PATH: &[(&str, &[&str])] = &[
-    ("cli/src/args", &[]), // The help; clap checks it.
+    ("cli/src/args", &[]), // The help texts of the commands.
     ("cli/src/commands/api", &["serve"]),
     ("cli/src/commands/appset", &["appset plan", "appset generate", "appset delete"]),
     ("cli/src/commands/app", &["app sync", "app delete", "app list"]),
@@ -37,7 +37,7 @@ const COMMANDS_BY_PATH: &[(&str, &[&str])] = &[
     ("service/src/appsets", &["appset delete", "appset retry"]),
     ("service/src/state_dir", &["sync", "app list"]),
     ("service/src/error", &["sync", "resume", "serve"]),
-    ("source/src/helm", &[]), // Arguments of helm and kustomize.
+    ("source/src/helm", &[]), // Arguments that are passed to helm and kustomize.
     ("source/src/kustomize", &[]),
     ("source/src", &["serve"]),
     ("scm/src", &["serve"]),

@@ -90,7 +90,7 @@ pub enum OpsCommand {
         #[command(flatten)]
         reason: ReasonArgs,
     },
-    /// Approve a wave that is waiting for the gate "approval"
+    /// Approve a wave that is waiting for the "approval" gate
     Approve {
         #[command(flatten)]
         one: SingleOperationArgs,
@@ -119,7 +119,7 @@ Examples:
   tidegate ops output shop
   tidegate ops output 019a1b2c -o json";
 
-/// Part of an operation.
+/// Part of an operation that a request affects.
 #[derive(Clone, Debug, Args)]
 #[group(skip)]
 #[command(group = ArgGroup::new("part").required(true))]
@@ -166,7 +166,7 @@ pub struct OverrideArgs {
 #[command(after_help = "\
 A request that is waiting to be retried is sent immediately. An object that has failed is tried \
 again if its wave is still running; a hook starts from the beginning. If the operation is waiting \
-for its next attempt, that attempt starts immediately. A skipped object is tried after all, unless \
+for its next attempt, that attempt starts immediately. A skipped object is tried as well, unless \
 its wave has already finished.
 
 Example:
@@ -206,7 +206,7 @@ pub struct OperationListArgs {
     /// List only operations whose revision starts with this text
     #[arg(long, value_name = "REVISION")]
     pub revision: Option<String>,
-    /// List only operations requested by this person or program
+    /// List only operations requested by this user or program
     #[arg(long, value_name = "NAME")]
     pub by: Option<String>,
     /// List only the newest N operations [default: all]
@@ -219,7 +219,7 @@ pub struct OperationListArgs {
     pub state: StateArgs,
 }
 
-/// State of an operation, for use as a filter.
+/// Operation state to filter by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OperationResultArg {
     Running,
@@ -282,9 +282,7 @@ pub(super) fn choose_record_format(requested: Option<RecordFormat>, file: Option
 /// File format for an exported record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RecordFormat {
-    // For programs.
     Json,
-    // Human-readable.
     Html,
 }
 

@@ -1,12 +1,12 @@
-//! HTTP servers that the generators in managed ApplicationSets may use.
+//! Options that restrict the HTTP servers that generators in managed ApplicationSets may use.
 
 use clap::{ArgAction, Args};
 use tidegate_service::generator_inputs::{Policy, Providers};
 
 use super::values;
 
-/// HTTP servers that generators may use. The environment variables have the same names as in Argo CD's
-/// controller.
+/// Restrictions on the HTTP servers that generators may use. The environment variables have the same names as
+/// in Argo CD's controller.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "ApplicationSets")]
 pub struct ProviderArgs {

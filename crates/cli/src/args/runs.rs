@@ -12,8 +12,8 @@ use super::values;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Runs are listed from oldest to newest. Finished runs are listed until they are removed from the \
-log; `tidegate serve` has the options `--history` and `--summaries` for these limits. If no service \
-is running, the command reads the log directly.
+log; the `--history` and `--summaries` options of `tidegate serve` set the limits. If no service is \
+running, the command reads the log directly.
 
 Examples:
   tidegate appset runs fleet

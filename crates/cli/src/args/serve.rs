@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use tidegate_application::control_namespace;
 use tidegate_application::impersonation::ImpersonationMode;
-use tidegate_service::applications::store::ManagedScope;
 use tidegate_source::Prefix;
+use tidegate_stores::applications::ManagedScope;
 
 use super::api::ApiArgs;
 use super::cluster::ClusterArgs;
@@ -50,15 +50,16 @@ pub struct ServeArgs {
     /// [default: the control namespace]
     #[arg(long, value_name = "NS", conflicts_with = "apps")]
     pub project_namespace: Option<String>,
-    /// Manage only Applications labeled tidegate.dev/managed=true, alongside another controller that manages the rest
+    /// Manage only Applications labeled tidegate.dev/managed=true, alongside another controller that manages
+    /// all other Applications
     #[arg(long, conflicts_with = "apps")]
     pub only_labelled: bool,
     /// Wait while another service manages the same folder or control plane, and take over when that service
     /// stops. Without --standby, the command reports the other service and exits with code 4
     #[arg(long)]
     pub standby: bool,
-    /// Name of the Lease that ensures that only one service is in charge; the Lease is in the namespace of the
-    /// AppProjects. Services that manage different Applications may use different names
+    /// Name of the Lease that ensures that only one service is in charge; the Lease is in the AppProjects'
+    /// namespace. Services that manage different Applications may use different names
     #[arg(long, value_name = "NAME", default_value = "tidegate", conflicts_with = "apps")]
     pub lease: String,
     /// File or folder with repository Secrets, certificates and known hosts in Argo CD's format
@@ -71,8 +72,8 @@ pub struct ServeArgs {
     /// File or folder with cluster Secrets in Argo CD's format, used instead of the Secrets in the cluster
     #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub clusters: Option<PathBuf>,
-    /// Programs that cluster Secrets may run to get credentials (execProviderConfig), written as in the Secrets and
-    /// separated by commas [default: none]
+    /// Programs that cluster Secrets may run to get credentials (execProviderConfig), separated by commas and
+    /// written exactly as in the Secrets [default: none]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub allow_exec_credentials: Vec<String>,
     /// Path to the program that renders Helm charts [default: helm on the PATH]

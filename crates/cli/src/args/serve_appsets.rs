@@ -17,7 +17,7 @@ use super::values;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "ApplicationSets")]
 pub struct ServeAppSetArgs {
-    /// Sync the Applications of ApplicationSets with the strategy RollingSync step by step [default: true]
+    /// Sync Applications step by step if their ApplicationSet uses the RollingSync strategy [default: true]
     #[arg(
         long = "enable-progressive-syncs",
         value_name = "true|false",

@@ -110,14 +110,14 @@ pub struct WaitingArgs {
 /// Retention of finished operations in the log.
 #[derive(Clone, Debug, Args)]
 pub struct RetentionArgs {
-    /// Number of finished operations to keep with all events for each application; of older operations, only a summary
-    /// is kept
+    /// Number of finished operations to keep with all events for each application; older operations are
+    /// reduced to a summary
     #[arg(long, value_name = "N", default_value_t = Retention::default().history)]
     pub history: usize,
     /// Number of finished operations to keep for each application, including summaries; older operations are removed
     #[arg(long, value_name = "N", default_value_t = Retention::default().summaries)]
     pub summaries: usize,
-    /// Maximum age of operations of which only a summary is kept, such as 720h [default: 90 days]
+    /// Maximum age of operations that are kept only as a summary, such as 720h [default: 90 days]
     #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub summaries_for: Option<Duration>,
 }
@@ -173,21 +173,17 @@ pub struct PlanArgs {
 /// Output format of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum PlanFormat {
-    // Human-readable.
     #[default]
     #[value(alias = "text")]
     Tree,
-    // For programs.
     Json,
-    // For programs.
     Yaml,
-    // A diagram for Markdown.
+    // A Mermaid diagram, for use in Markdown.
     Mermaid,
-    // A picture.
     Svg,
 }
 
-/// Options that prevent concurrent operations of an application on a real cluster.
+/// Options for concurrent operations of an application on a real cluster.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ClaimArgs {
     /// If another operation of the application is unfinished, wait for it instead of failing, even if it was started
@@ -254,7 +250,8 @@ pub struct SyncArgs {
     /// Maximum duration of the operation, including retries, before it fails [default: unlimited]
     #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub deadline: Option<Duration>,
-    /// State of the last wave at which the operation succeeds: applied (synced), or also healthy (healthy)
+    /// State that the last wave must reach for the operation to succeed: applied (synced), or applied and
+    /// healthy (healthy)
     #[arg(long, value_enum, value_name = "STATE", default_value_t)]
     pub wait: WaitArg,
     #[command(flatten)]
@@ -263,7 +260,7 @@ pub struct SyncArgs {
     pub state: StateArgs,
 }
 
-/// Options that a stored plan already determines.
+/// Options that conflict with `--plan`, because a stored plan already determines their values.
 const PLAN_DETERMINED_OPTIONS: [&str; 18] = [
     "paths",
     "app",
@@ -285,13 +282,13 @@ const PLAN_DETERMINED_OPTIONS: [&str; 18] = [
     "strict",
 ];
 
-/// Point at which a sync succeeds.
+/// State that the last wave must reach for a sync to succeed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum WaitArg {
-    // Like Argo CD, without waiting for the last wave to become healthy.
+    // As in Argo CD, the sync does not wait for the last wave to become healthy.
     #[default]
     Synced,
-    // When the last wave is healthy as well.
+    // The last wave must also become healthy.
     Healthy,
 }
 

@@ -13,8 +13,8 @@ pub struct TrackingArgs {
     /// Key of the label for the tracking methods that use a label
     #[arg(long, value_name = "KEY", default_value = INSTANCE_LABEL, help_heading = HEADING)]
     tracking_label: String,
-    /// ID of this Tidegate installation, added to its objects as an annotation; it distinguishes the installation from
-    /// others that deploy to the same cluster
+    /// ID of this Tidegate installation, added to its objects as an annotation; it distinguishes the
+    /// installation from other installations that deploy to the same cluster
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true, help_heading = HEADING)]
     installation_id: String,
 }
@@ -46,12 +46,12 @@ impl TrackingArgs {
 /// Tracking methods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum TrackingArg {
-    // Argo CD's default.
+    // The annotation identifies the objects, as it does by default in Argo CD.
     #[default]
     Annotation,
-    // The annotation identifies the objects. The label is only for people and other tools.
+    // The annotation identifies the objects. The label is only for users and other tools.
     #[value(name = "annotation+label")]
     AnnotationAndLabel,
-    // Only the label.
+    // The label alone identifies the objects.
     Label,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 use tidegate_application::control_namespace;
-use tidegate_service::shell_words::quote_shell_word;
+use tidegate_state::shell_words::quote_shell_word;
 
 use super::cluster::ConnectionArgs;
 use super::common::ServiceArgs;

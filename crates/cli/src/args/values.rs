@@ -13,12 +13,12 @@ use tidegate_service::applications::listing::LabelTerm;
 const NAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
 
-/// Parses a path, which may be empty: an empty environment variable counts as unset.
+/// Parses a path. The path may be empty, because an empty environment variable counts as unset.
 pub fn path_parser() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
 
-/// Parses a reason to record.
+/// Parses an optional reason.
 pub fn parse_reason(text: &str) -> Result<String, String> {
     Ok(normalize_reason(text))
 }
@@ -39,7 +39,7 @@ pub fn parse_bool(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Parses a number of at least one.
+/// Parses a number that is at least one.
 pub fn count_parser() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }
@@ -52,7 +52,7 @@ pub fn parse_duration_arg(text: &str) -> Result<Duration, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeArg {
     Absolute(Timestamp),
-    /// This long ago.
+    /// Duration before the current time.
     Relative(Duration),
 }
 

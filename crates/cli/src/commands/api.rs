@@ -6,15 +6,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use tidegate_server::{AppState, Collector, Server, ServerError, Settings, Targets, TlsFiles};
-use tidegate_service::user;
+use tidegate_state::user;
 
 use crate::args::{ApiArgs, ListenAddress};
 use crate::error::CliError;
 use crate::output::Printer;
 
-/// Default address.
+/// Address to try first.
 const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8480);
-/// Any free port.
+/// Address with any free port, as a fallback.
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Starts the server if it is enabled. With an apps folder, the page is enabled by default, at an address
@@ -83,8 +83,8 @@ async fn start_owner_server(
     Ok(Some((server, text)))
 }
 
-/// Prints the address of the page again, because the first message has scrolled off the terminal by the time
-/// the service is running.
+/// Prints the page's address again. By the time the service is running, the first message has scrolled off
+/// the terminal.
 pub fn repeat_address(server: Option<&Server>, printer: &Printer) {
     if !io::stderr().is_terminal() {
         return;

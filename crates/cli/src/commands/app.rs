@@ -12,13 +12,13 @@ mod transport;
 
 use std::time::Duration;
 
+use tidegate_application::AppKey;
 use tidegate_application::push_events::PushEvent;
 use tidegate_application::refresh;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::Warning;
 use tidegate_model::argo::Application;
 use tidegate_service::applications::listing::ApplicationFilter;
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
 
 use crate::args::{
@@ -49,7 +49,7 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<CommandOutcom
         AppCommand::Diff { name, revisions, plan, output, transport } => {
             match show_differences(&transport, name, (&revisions, plan), printer).await {
                 Ok((objects, findings)) => diff::print_differences(&objects, &findings, output, printer),
-                // An error must never have the exit code that means a difference.
+                // An error must not have the exit code that reports differences.
                 Err(error) => {
                     printer.error(&error);
                     Ok(CommandOutcome::NotCompared)
@@ -91,7 +91,7 @@ async fn select_names(
     Ok(chosen)
 }
 
-/// Returns the applications with the given names, without duplicates, as they were before any request was
+/// Returns the applications with the given names, without duplicates, in their state before any request was
 /// sent.
 async fn find_each(
     transport: &Transport,
@@ -213,8 +213,8 @@ async fn rollback(args: &AppRollbackArgs, printer: &Printer) -> Result<CommandOu
     wait_until_finished(&transport, &awaited, (&args.end, args.output), printer).await
 }
 
-/// Requests a comparison. If the request is an annotation on a resource, waits until the annotation has been
-/// removed.
+/// Requests a comparison. If the request is an annotation on a resource, waits until the controller removes
+/// the annotation.
 async fn refresh(
     name: String,
     hard: bool,

@@ -14,7 +14,7 @@ const FILES: u8 = 0;
 /// Directive: there are no other completions.
 const NO_FILES: u8 = 4;
 
-/// Returns the completions for these words.
+/// Returns the completions for the words after the program's name.
 pub fn complete_words(command: &Command, text: &[String]) -> String {
     let (started, before) = text.split_last().map_or(("", text), |(last, before)| (last.as_str(), before));
     let mut command = command.clone();
@@ -42,7 +42,8 @@ pub fn complete_words(command: &Command, text: &[String]) -> String {
     lines
 }
 
-/// Returns the command, the option whose value comes next, and the number of positional arguments so far.
+/// Returns the command that the words select, the option whose value comes next, and the number of positional
+/// arguments so far.
 fn find_position<'a>(root: &'a Command, text: &[String]) -> (&'a Command, Option<&'a Arg>, usize) {
     let (mut command, mut awaited, mut given) = (root, None, 0_usize);
     for word in text {

@@ -3,9 +3,9 @@
 use tidegate_executor::Targets;
 use tidegate_model::{Action, Cascade};
 use tidegate_planner::PlanResult;
-use tidegate_service::clusters;
-use tidegate_service::last_sync::{LastSync, find_last_sync};
-use tidegate_service::state_dir::StateDir;
+use tidegate_state::clusters;
+use tidegate_state::last_sync::{LastSync, find_last_sync};
+use tidegate_state::state_dir::StateDir;
 
 use super::operation::{OperationInput, run_and_report};
 use super::plan;
@@ -65,8 +65,8 @@ pub async fn run(args: &DeleteArgs, printer: &Printer) -> Result<CommandOutcome,
     run_and_report(work, &state_dir, printer).await
 }
 
-/// Returns the manifests that contain the deletion hooks. These are the manifests in the arguments or, if
-/// there are none, those of the last sync.
+/// Returns the manifests that contain the deletion hooks. If the arguments contain no manifests, uses the
+/// manifests of the last sync.
 fn select_hooks(
     given: Option<Manifests>,
     last: Option<LastSync>,

@@ -3,12 +3,12 @@
 use tidegate_executor::effects::{self, ComparisonPurpose, Differences, ObjectDifference, ObjectStatus};
 use tidegate_executor::{Clock as _, SystemClock, Targets};
 use tidegate_model::{Severity, Warning};
-use tidegate_service::clusters;
 use tidegate_service::control::client;
-use tidegate_service::error::ServiceError;
-use tidegate_service::log;
-use tidegate_service::outage;
-use tidegate_service::state_dir::StateDir;
+use tidegate_state::clusters;
+use tidegate_state::error::ServiceError;
+use tidegate_state::log;
+use tidegate_state::outage;
+use tidegate_state::state_dir::StateDir;
 
 use crate::args::{DiffArgs, Format};
 use crate::error::CliError;
@@ -18,7 +18,7 @@ use crate::output::Printer;
 use crate::output::diff;
 use crate::request;
 
-/// Runs the command. An error must never have the exit code that means a difference.
+/// Runs the command. Errors have their own exit code, so that they cannot be mistaken for differences.
 pub async fn run(args: &DiffArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     match compare(args, printer).await {
         Err(error) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_model::OperationId;
 use tidegate_service::control::protocol::{EventPage, Reply, Request};
 use tidegate_service::operation_access;
-use tidegate_service::state_dir::StateDir;
+use tidegate_state::state_dir::StateDir;
 
 use super::report;
 use crate::args::{EventsArgs, Format};
@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::exit::CommandOutcome;
 use crate::output::{Printer, events};
 
-/// Poll interval for a process that does not support waiting.
+/// Poll interval if the process that runs the operation does not support waiting for events.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &EventsArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
@@ -61,7 +61,7 @@ fn print_page(page: &EventPage, args: &EventsArgs, printer: &Printer) -> Result<
     }
 }
 
-/// Prints that no process is running the operation, and how to continue it.
+/// Warns that no process is running the operation, and suggests a command that continues the operation.
 pub(super) async fn warn_without_process(
     operation: OperationId,
     state_dir: &StateDir,

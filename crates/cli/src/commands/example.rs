@@ -1,4 +1,4 @@
-//! `tidegate example`: writes files for trying out Tidegate. Nothing else is required.
+//! `tidegate example`: writes files for trying out Tidegate without any other tools or files.
 
 use std::fs;
 use std::path::Path;

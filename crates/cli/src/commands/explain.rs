@@ -3,7 +3,7 @@
 use tidegate_service::control::protocol::{Reply, Request};
 use tidegate_service::documents::ExplanationDocument;
 use tidegate_service::operation_access;
-use tidegate_service::state_dir::StateDir;
+use tidegate_state::state_dir::StateDir;
 
 use crate::args::{ExplainArgs, Format};
 use crate::error::CliError;

@@ -8,7 +8,7 @@ use tidegate_oplog::{LogError, StreamName};
 use tidegate_service::control::protocol::{Reply, Request};
 use tidegate_service::documents::record::Record;
 use tidegate_service::operation_access;
-use tidegate_service::state_dir::StateDir;
+use tidegate_state::state_dir::StateDir;
 
 use crate::args::{ExportArgs, Format, RecordFormat};
 use crate::error::CliError;
@@ -50,7 +50,7 @@ async fn read_record(text: &str, state_dir: &StateDir, printer: &Printer) -> Res
         Reply::Operation(inspected) => *inspected,
         other => return Err(operation_access::unexpected_reply_error(&other).into()),
     };
-    // An application's name may now refer to another operation, but an ID always refers to the same one.
+    // Use the ID, because an application's name may refer to a newer operation by now.
     let id = details.operation.id.to_string();
     let all = |operation| Request::Facts { operation };
     match operation_access::query_operation(state_dir, printer, &id, all).await? {
@@ -61,8 +61,8 @@ async fn read_record(text: &str, state_dir: &StateDir, printer: &Printer) -> Res
     }
 }
 
-/// Writes to a temporary file first, so that readers never see a partial file. Only the owner can read the
-/// file.
+/// Writes a file that only the owner can read. Writes to a temporary file first, so that readers never see a
+/// partial file.
 pub(super) fn write_file(path: &Path, content: &[u8]) -> Result<(), CliError> {
     let failed = |source| CliError::io("write", path, source);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -12,8 +12,8 @@ use crate::exit::CommandOutcome;
 use crate::input;
 use crate::output::{Printer, Style, Text, table};
 
-/// A result in JSON or YAML output. If the status is absent, there is no rule for the kind. If it is empty,
-/// the script did not return a status.
+/// A result in JSON or YAML output. An absent status means that there is no rule for the kind; an empty
+/// status means that the script did not return a status.
 #[derive(Debug, Serialize)]
 struct HealthVerdict {
     status: Option<String>,

@@ -6,10 +6,10 @@ use tidegate_executor::Targets;
 use tidegate_health::HealthRules;
 use tidegate_model::{ClaimConflictPolicy, OperationId, SyncRequest, format_duration};
 use tidegate_oplog::Lookup;
-use tidegate_service::clusters::SelectedCluster;
-use tidegate_service::customizations;
 use tidegate_service::session::Session;
-use tidegate_service::state_dir::StateDir;
+use tidegate_state::clusters::SelectedCluster;
+use tidegate_state::customizations;
+use tidegate_state::state_dir::StateDir;
 
 use super::report;
 use crate::args::{ClaimArgs, WaitingArgs};
@@ -61,8 +61,8 @@ pub async fn run_and_report(
     report::report(waited, waiting.output, state_dir, printer)
 }
 
-/// Starts the operation, if necessary after waiting for another operation of the same application. Doesn't
-/// record anything before the start.
+/// Starts the operation. If necessary, first waits for another operation of the same application to end.
+/// Doesn't record anything before the start.
 async fn start_operation(
     session: &Session,
     request: SyncRequest,
@@ -75,7 +75,8 @@ async fn start_operation(
         let during = if waits { " while another operation of the application was unfinished" } else { "" };
         CliError::refused(format!("{reason}{during}; this operation was not started"))
     };
-    // If there is no other operation, the start has no timeout, even on a slow machine.
+    // The timeout applies only to waiting for another operation. Otherwise, a slow machine could cause a
+    // timeout.
     let time_limit = timeout.filter(|_| waits);
     tokio::select! {
         begun = session.engine.submit_with_policy(request, targets, if_open) => Ok(begun?),

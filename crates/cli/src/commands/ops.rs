@@ -8,18 +8,18 @@ use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{OperationView, Scope};
 use tidegate_model::{OperationId, Override, StreamKind};
 use tidegate_oplog::{LogError, Retention, StreamName};
-use tidegate_service::clusters::{Clusters, ConnectionAttempt, ReconnectPurpose};
 use tidegate_service::control::protocol::{OperationAction, OperationDetails, Reply, Request};
 use tidegate_service::documents::filter::Filter;
 use tidegate_service::documents::record::{AttemptLog, attempt_logs};
 use tidegate_service::documents::{OperationDocument, SummaryDocument};
-use tidegate_service::error::ServiceError;
 use tidegate_service::operation_access::{self, Responder};
 use tidegate_service::queries::{PendingResume, Queries};
 use tidegate_service::session::{EarlySocket, Session};
-use tidegate_service::state_dir::StateDir;
-use tidegate_service::user::user_name;
-use tidegate_service::{customizations, log, operations};
+use tidegate_state::clusters::{Clusters, ConnectionAttempt, ReconnectPurpose};
+use tidegate_state::error::ServiceError;
+use tidegate_state::state_dir::StateDir;
+use tidegate_state::user::user_name;
+use tidegate_state::{customizations, log, operations};
 
 use super::{events, export, output, report};
 use crate::args::{
@@ -73,7 +73,7 @@ async fn send_override(
     send_decision(&one, what, &scope, reason, printer).await
 }
 
-/// Sends a decision that applies to a part of an operation.
+/// Sends a decision about part of an operation.
 async fn send_decision(
     one: &SingleOperationArgs,
     what: Override,
@@ -144,8 +144,8 @@ async fn show(one: &SingleOperationArgs, printer: &Printer) -> Result<CommandOut
     }
 }
 
-/// Returns the logs of failed hooks from every attempt. The operation's view only contains the newest
-/// attempt, so this is only necessary after a retry.
+/// Returns the logs of failed hooks from every attempt. The operation's view contains only the newest
+/// attempt, so after a retry, the logs are read from the recorded events.
 async fn load_hook_logs(
     operation: &OperationView,
     state_dir: &StateDir,
@@ -155,10 +155,10 @@ async fn load_hook_logs(
         let logs = operation.hook_logs.iter().cloned();
         return logs.map(|log| AttemptLog { attempt: 1, log }).collect();
     }
-    // An application's name may now refer to another operation, but an ID always refers to the same one.
+    // Use the ID, because an application's name may refer to a newer operation by now.
     match operation_access::query(state_dir, printer, Request::Facts { operation: operation.id }).await {
         Ok(Reply::Facts { facts, .. }) => attempt_logs(&facts),
-        // Damage has already been reported.
+        // A damaged log has already been reported.
         _ => Vec::new(),
     }
 }
@@ -187,7 +187,7 @@ fn show_operation(
     Ok(())
 }
 
-/// Returns the error for an operation that was compacted, so that only a summary remains.
+/// Returns the error for a compacted operation, which has only a summary left.
 fn compacted_error(operation: OperationId) -> LogError {
     LogError::Compacted { stream: StreamName::with_kind(StreamKind::OPERATION, operation) }
 }
@@ -235,7 +235,8 @@ async fn send_action(
     Ok(CommandOutcome::Done)
 }
 
-/// Terminates an operation. If no process is running the operation, this command runs it until it ends.
+/// Terminates an operation. If no process is running the operation, this command runs the operation until it
+/// ends.
 async fn terminate(
     one: &SingleOperationArgs,
     action: OperationAction,
@@ -277,9 +278,10 @@ async fn terminate(
 /// A request that was stored durably.
 struct RecordedAction {
     summary: Summary,
-    /// The log, if no other process has it open.
+    /// The log, unless another process has opened it.
     log: Option<log::Log>,
-    /// True if no process is running the operation. The request then takes effect at the next `resume`.
+    /// True if no process is running the operation. In that case, the request takes effect at the next
+    /// `resume`.
     is_waiting: bool,
 }
 
@@ -328,7 +330,7 @@ async fn run_to_end(
     printer: &Printer,
 ) -> Result<CommandOutcome, CliError> {
     let id = summary.operation;
-    // Without the scripts, a hook's health may be judged differently, but this must not prevent the
+    // Without the stored health scripts, a hook may get a different health, but this must not prevent the
     // termination.
     let health = customizations::load_rules(state_dir, &summary.application).unwrap_or_else(|error| {
         printer.warn(&format!("continuing with the built-in health rules: {error}"));
@@ -350,7 +352,7 @@ async fn run_to_end(
     let stopped = wait::close_session(session, Retention::default(), signals).await;
     let waited = waited?;
     stopped?;
-    // The command has succeeded in ending the operation, whatever the operation's result is.
+    // The command succeeds if the operation has ended, regardless of the operation's result.
     match report::report(waited, output, state_dir, printer)? {
         CommandOutcome::Operation(_) => Ok(CommandOutcome::Done),
         ended => Ok(ended),

@@ -4,7 +4,7 @@ use tidegate_service::control::client;
 use tidegate_service::control::protocol::{Reply, Request};
 use tidegate_service::documents::output::OutputDocument;
 use tidegate_service::operation_access;
-use tidegate_service::state_dir::StateDir;
+use tidegate_state::state_dir::StateDir;
 
 use super::events;
 use crate::args::{Format, SingleOperationArgs};

@@ -7,12 +7,12 @@ use tidegate_executor::{Clock as _, GateDefinitions, SystemClock, Targets, effec
 use tidegate_health::HealthRules;
 use tidegate_model::{Discovery, Object, SyncRequest, Task, WaveNumbers};
 use tidegate_planner::{PlanInput, PlanResult};
-use tidegate_service::clusters::{self, SelectedCluster};
 use tidegate_service::control::client;
-use tidegate_service::error::ServiceError;
-use tidegate_service::log;
-use tidegate_service::outage;
-use tidegate_service::state_dir::StateDir;
+use tidegate_state::clusters::{self, SelectedCluster};
+use tidegate_state::error::ServiceError;
+use tidegate_state::log;
+use tidegate_state::outage;
+use tidegate_state::state_dir::StateDir;
 
 use super::stored_plan;
 use crate::args::PlanArgs;
@@ -98,15 +98,15 @@ fn plan_offline(request: &SyncRequest, given: Targets) -> PlanResult {
     without_extensions(planned, &given.definitions)
 }
 
-/// Sets the plan's extensions. This command only knows which gates are defined, and the plan mentions this
-/// where it matters.
+/// Adds warnings about extensions that the plan needs but that this command doesn't have. Only the names of
+/// the defined gates are known here.
 fn without_extensions(mut planned: PlanResult, definitions: &GateDefinitions) -> PlanResult {
     let known = ExtensionNames { gates: definitions.names().collect(), ..ExtensionNames::default() };
     effects::warn_of_missing_extensions(&mut planned.plan, &known);
     planned
 }
 
-/// Returns the plan compared with a cluster. Doesn't leave any data behind.
+/// Returns a plan that was compared with a cluster. Stores nothing.
 pub async fn preview_plan(
     request: &SyncRequest,
     targets: Targets,

@@ -1,9 +1,9 @@
-//! Reports about operations after waiting for them.
+//! Reports on operations after a wait.
 
 use tidegate_lifecycle::operation::{ClaimStatus, OperationView};
 use tidegate_model::{OperationId, OperationPhase};
 use tidegate_service::documents::OperationDocument;
-use tidegate_service::state_dir::StateDir;
+use tidegate_state::state_dir::StateDir;
 
 use crate::args::Format;
 use crate::error::CliError;
@@ -11,7 +11,7 @@ use crate::exit::CommandOutcome;
 use crate::output::{Printer, Style, Text, one_line, operation};
 use crate::wait::{UnfinishedOperation, WaitEndReason, WaitResult};
 
-/// Prints one operation. If it has not finished, also prints how to continue it.
+/// Prints one operation. If the operation has not finished, also prints how to continue it.
 pub fn report(
     waited: WaitResult,
     format: Format,
@@ -36,7 +36,7 @@ fn select_documents(waited: WaitResult, format: Format) -> Vec<OperationView> {
     waited.finished.into_iter().chain(left).collect()
 }
 
-/// Reports any number of operations in the same way as [`report`]. Their documents form a list.
+/// Reports any number of operations, as [`report`] does for one. JSON and YAML output is a list.
 pub fn report_all(
     waited: WaitResult,
     format: Format,

@@ -6,16 +6,16 @@ use tidegate_executor::{Clock as _, Summary, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::Lookup;
-use tidegate_service::clusters::{Clusters, ConnectionAttempt, ReconnectPurpose};
 use tidegate_service::control::protocol::Request;
-use tidegate_service::customizations::{load_rules, store_rules};
-use tidegate_service::error::ServiceError;
 use tidegate_service::operation_access::{self, Responder};
-use tidegate_service::operations::OperationEntry;
 use tidegate_service::queries::PendingResume;
 use tidegate_service::session::{EarlySocket, Session};
-use tidegate_service::state_dir::StateDir;
-use tidegate_service::{log, operations, simulated};
+use tidegate_state::clusters::{Clusters, ConnectionAttempt, ReconnectPurpose};
+use tidegate_state::customizations::{load_rules, store_rules};
+use tidegate_state::error::ServiceError;
+use tidegate_state::operations::OperationEntry;
+use tidegate_state::state_dir::StateDir;
+use tidegate_state::{log, operations, simulated};
 
 use super::report;
 use crate::args::{Format, ResumeArgs};
@@ -50,13 +50,13 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<CommandOutcome,
     let listed = operations::list_operations(&log, &Lookup::open())?;
     let lost = if args.id.is_none() { print_lost_operations(&listed, &state_dir, printer) } else { 0 };
     match resume_operations(args, log, &listed, &state_dir, &mut signals, printer).await {
-        // A success must not hide damaged operations.
+        // Damaged operations must be visible in the exit code even if all other operations succeed.
         Ok(_) if lost > 0 => Ok(CommandOutcome::Damaged),
         ended => ended,
     }
 }
 
-/// Prints the operations that cannot continue. Returns their number.
+/// Prints the damaged operations, which cannot continue. Returns the number of these operations.
 fn print_lost_operations(listed: &[OperationEntry], state_dir: &StateDir, printer: &Printer) -> usize {
     let lost = operations::lost_operations(listed);
     for OperationEntry { operation, summary, damage, .. } in &lost {
@@ -107,7 +107,7 @@ async fn resume_operations(
         return nothing();
     }
     if chosen.is_empty() {
-        // Compact the log here, because in this case no engine starts and does it.
+        // Without operations to resume, no engine starts that would compact the log.
         compact_log(&log, args);
     }
     let groups = group_by_health_rules(args, state_dir, &summaries, &chosen, printer)?;
@@ -121,7 +121,8 @@ async fn resume_operations(
     Ok(if unreachable_count > 0 { CommandOutcome::NotFinished } else { ended })
 }
 
-/// Operations that have the same health rules, because an engine has only one set of rules.
+/// Operations with the same health rules. Each group has its own engine, because an engine has only one set
+/// of rules.
 struct HealthRulesGroup {
     rules: HealthRules,
     operations: Vec<OperationId>,
@@ -249,7 +250,7 @@ struct ReconnectedClusters {
     clusters: Clusters,
     /// Operations with a reachable cluster.
     operations: Vec<OperationId>,
-    /// Number of operations that cannot continue.
+    /// Number of operations whose cluster is unreachable.
     unreachable_count: usize,
 }
 
@@ -284,7 +285,7 @@ async fn reconnect(
         match to {
             Ok(()) => reconnected.operations.push(operation),
             Err(error) if !args.all => return Err(error.into()),
-            // With an explicit context, operations on other clusters aren't resumed, which isn't a failure.
+            // An explicit context selects only the operations on its cluster, so this error isn't a failure.
             Err(error @ ServiceError::DifferentCluster { .. }) if args.connection.context.is_some() => {
                 printer.note(&error.to_string());
             }
@@ -386,7 +387,7 @@ fn select_operations(
     Ok(ready)
 }
 
-/// Returns true if the options select the operation, as far as its summary shows.
+/// Returns true if the options select the operation. Considers only the data in the operation's summary.
 fn is_selected(args: &ResumeArgs, summary: &Summary) -> bool {
     let simulated = summary.destination == Destination::Simulated.to_string();
     if simulated { args.connection.context.is_none() } else { !args.sim }

@@ -7,20 +7,20 @@ use std::time::Duration;
 use tidegate_cluster::Cluster;
 use tidegate_executor::{Engine, EngineError};
 use tidegate_server::{AppState, Notifier, TraceExporter};
-use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore};
 use tidegate_service::applications::{
     ApplicationService, Destinations, ManagedApplications, ReconcileSettings, RepositoryFiles, SourceSettings,
 };
-use tidegate_service::appsets::store::{AppSetStore, FolderAppSetStore, KubernetesAppSetStore};
 use tidegate_service::appsets::{AppSetController, AppSetService};
-use tidegate_service::clusters::{Clusters, SelectedCluster};
-use tidegate_service::gates::GateFile;
-use tidegate_service::leadership::Leadership;
 use tidegate_service::session::Session;
-use tidegate_service::simulated;
-use tidegate_service::state_dir::StateDir;
-use tidegate_service::stored_plans::StoredPlans;
 use tidegate_source::AllowedSources;
+use tidegate_state::clusters::{Clusters, SelectedCluster};
+use tidegate_state::gates::GateFile;
+use tidegate_state::leadership::Leadership;
+use tidegate_state::simulated;
+use tidegate_state::state_dir::StateDir;
+use tidegate_state::stored_plans::StoredPlans;
+use tidegate_stores::applications::{ApplicationStore, FolderStore, KubernetesStore};
+use tidegate_stores::appsets::{AppSetStore, FolderAppSetStore, KubernetesAppSetStore};
 
 use crate::args::ServeArgs;
 use crate::commands::serve_startup::{self, StartedService};
@@ -34,23 +34,23 @@ use crate::request::wave_delay;
 use crate::signals::Signals;
 use crate::wait;
 
-/// Interval at which to check that the engine still works and that its log is still in place.
+/// Interval at which to check that the engine works and that its log still exists.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let state_dir = StateDir::resolve_for_service(args.state.state_dir())?;
     let rules = customizations::load_rules(&args.scripts, printer)?;
-    // Reports errors in the file in the same way as other commands.
+    // Report errors in the file in the same way as other commands do.
     input::load_definitions(args.definitions.as_deref())?;
     let gates = args.definitions.as_deref().map(GateFile::open).transpose()?.unwrap_or_default();
-    // Reports a missing folder in the same way as other commands.
+    // Report a missing folder in the same way as other commands do.
     args.apps.as_deref().map_or(Ok(()), input::check_exists)?;
     let open = |apps| FolderStore::open(apps, state_dir.applications(), state_dir.generated());
     let folder = args.apps.as_deref().map(open);
     let folder = folder.transpose()?;
     let files = args.repositories.as_deref().map(RepositoryFiles::new);
     if let Some(files) = &files {
-        // Errors in the files are reported before anything starts.
+        // Report errors in the files before anything starts.
         files.read()?;
     }
     let (targets, collector) =
@@ -115,7 +115,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         let long = (rules.clone(), Some(args.retention.retention()));
         let session = Session::open_long_lived(Arc::clone(&log), clusters, long, &state_dir, printer).await?;
         state.set_handles(Arc::clone(&session.queries), session.engine.clone());
-        // Required even if there are no targets, so that a target that is added later only receives events
+        // Start the notifier even without targets. Then a target that is added later receives only events
         // from that time on.
         let targets = targets.unwrap_or_default();
         let _notifying =
@@ -167,7 +167,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         let signal = tokio::select! {
             signal = signals.next() => signal,
             error = wait_for_failure(session.engine.clone(), applications.service(), appsets.service()) => {
-                // Return the error, so that the process's supervisor can restart the process.
+                // Return the error, so that the process manager can restart the process.
                 appsets.stop().await;
                 applications.stop().await;
                 let _ = wait::close_session(session, args.retention.retention(), &mut signals).await;
@@ -193,7 +193,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
     ended
 }
 
-/// Returns when the applications are no longer being managed.
+/// Waits for a failure that prevents the service from managing the applications.
 async fn wait_for_failure(
     engine: Engine,
     serving: ApplicationService,
@@ -207,7 +207,7 @@ async fn wait_for_failure(
             tokio::time::sleep(CHECK_INTERVAL).await;
         }
     };
-    // This check is separate from the other one, which a hanging disk must not block.
+    // This check runs concurrently, because a hanging disk must not block the check of the engine.
     let found = async {
         loop {
             if let Err(error) = engine.check_log().await {

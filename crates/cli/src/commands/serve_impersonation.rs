@@ -1,4 +1,4 @@
-//! Default for impersonating the projects' service accounts in `serve`, read from Argo CD's ConfigMap.
+//! Default impersonation mode for `serve`, read from Argo CD's ConfigMap.
 
 use std::time::Duration;
 

@@ -8,13 +8,13 @@ use std::time::Duration;
 use tidegate_cluster::Cluster;
 use tidegate_model::ClaimLocation;
 use tidegate_server::AppState;
-use tidegate_service::applications::store::KubernetesStore;
-use tidegate_service::clusters::{self, ConnectedCluster, SelectedCluster};
 use tidegate_service::control::client;
-use tidegate_service::error::ServiceError;
-use tidegate_service::leadership::{FolderLock, Leadership};
-use tidegate_service::log::{self, Log};
-use tidegate_service::state_dir::StateDir;
+use tidegate_state::clusters::{self, ConnectedCluster, SelectedCluster};
+use tidegate_state::error::ServiceError;
+use tidegate_state::leadership::{FolderLock, Leadership};
+use tidegate_state::log::{self, Log};
+use tidegate_state::state_dir::StateDir;
+use tidegate_stores::applications::KubernetesStore;
 
 use crate::args::ServeArgs;
 use crate::error::CliError;
@@ -26,17 +26,17 @@ const CONNECT_INTERVAL: Duration = Duration::from_secs(2);
 /// Time between attempts to lock a folder.
 const LOCK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Resources that a service acquires before it starts to work.
+/// Resources that a service acquires at startup.
 pub struct StartedService {
     pub cluster: SelectedCluster,
     pub log: Log,
-    /// Set if the service manages a control plane on a real cluster.
+    /// Lease of the control plane; `None` unless the service manages a control plane on a real cluster.
     pub leadership: Option<Leadership>,
-    /// Set if the service manages a folder. Held until the process exits.
+    /// Lock on the folder, held until the process exits; `None` unless the service manages a folder.
     pub folder_lock: Option<FolderLock>,
 }
 
-/// Reports what the startup is waiting for, to the user and at `/readyz`.
+/// Reporter for the reason why the startup is waiting. Reports to the user and at `/readyz`.
 struct StartupReporter<'a> {
     app_state: &'a AppState,
     printer: &'a Printer,
@@ -92,7 +92,7 @@ pub async fn start(
     Ok(StartedService { cluster: chosen, log, leadership, folder_lock })
 }
 
-/// Runs the work until it ends, and then releases the Lease. If the Lease is lost, the work stops
+/// Runs `work` until it ends, and then releases the Lease. If the Lease is lost, `work` is stopped
 /// immediately. No data is lost, because operations continue from the log.
 pub async fn run_as_leader(
     mut leadership: Leadership,
@@ -108,7 +108,7 @@ pub async fn run_as_leader(
     ended
 }
 
-/// Returns the cluster as soon as it responds.
+/// Waits until the cluster responds, and returns its connection.
 async fn connect_cluster(
     args: &ServeArgs,
     waiting: &mut StartupReporter<'_>,
@@ -139,7 +139,7 @@ async fn lock_folder(
             Ok(Err(taken)) => return Err(ServiceError::from(taken).into()),
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 waiting.printer.warn(&format!(
-                    "cannot lock the folder {} ({error}), so another service for this folder is not detected; do not start a second one",
+                    "cannot lock the folder {} ({error}), so another service for this folder is not detected; do not start a second service",
                     folder.display()
                 ));
                 return Ok(None);
@@ -159,7 +159,8 @@ async fn acquire_lease(
 ) -> Result<Leadership, CliError> {
     let destination = &connected.destination;
     let cluster: Arc<dyn Cluster> = Arc::new(connected.cluster.clone());
-    // If the CRDs are missing, there are no Applications to manage and there is no namespace for a Lease.
+    // Check for the CRDs first: without CRDs, there are no Applications to manage and no namespace for a
+    // Lease.
     loop {
         match KubernetesStore::open(Arc::clone(&cluster), destination.clone(), args.managed_scope()).await {
             Err(error) if error.is_transient() => wait_for_server(&error, waiting).await,

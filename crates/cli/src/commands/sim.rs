@@ -6,10 +6,10 @@ use tidegate_model::{Destination, Object, ResourceSelector};
 use tidegate_oplog::{Log, Lookup};
 use tidegate_service::control::client::{self, RequestOutcome};
 use tidegate_service::control::protocol::Request;
-use tidegate_service::error::ServiceError;
 use tidegate_service::operation_access;
-use tidegate_service::state_dir::StateDir;
-use tidegate_service::{log, simulated};
+use tidegate_state::error::ServiceError;
+use tidegate_state::state_dir::StateDir;
+use tidegate_state::{log, simulated};
 
 use crate::args::{Format, SimCommand, StateArgs};
 use crate::error::CliError;
@@ -25,7 +25,7 @@ pub async fn run(command: SimCommand, printer: &Printer) -> Result<CommandOutcom
     }
 }
 
-/// Reads the journal without opening the cluster, so that it works while a sync is running.
+/// Reads the journal without opening the cluster, so that the command works while a sync is running.
 fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let state_dir = StateDir::resolve(state.state_dir())?;
     simulated::warn_if_missing_without_log(&state_dir, printer)?;
@@ -103,7 +103,7 @@ async fn objects(output: Format, state: &StateArgs, printer: &Printer) -> Result
 fn object_table(objects: &[Object], width: Option<u16>) -> Text {
     let rows = objects.iter().map(|object| {
         let health = match tidegate_health::assess(object) {
-            // Same as `kubectl get`, which doesn't consider the object's health.
+            // As in `kubectl get`, a deletion takes precedence over the object's health.
             _ if object.is_deleting() => "Terminating".to_owned(),
             None => String::new(),
             Some(Ok(health)) => format!("{:?}", health.status),
@@ -146,7 +146,7 @@ async fn reset(state: &StateArgs, printer: &Printer) -> Result<CommandOutcome, C
         if has_cluster {
             remove_cluster(&state_dir, &log, printer).await?;
         }
-        // A cluster that exists but is empty is not the same as a missing cluster.
+        // Create an empty cluster, which is not the same as a missing cluster.
         simulated::open_unchecked(&state_dir).await?;
     }
     printer.note("the simulated cluster is now empty");
@@ -164,12 +164,12 @@ async fn remove_cluster(state_dir: &StateDir, log: &Log, printer: &Printer) -> R
             match simulated::open_unchecked(state_dir).await {
                 Ok(_) => {
                     return Err(CliError::refused(format!(
-                        "operation {id} is unfinished and uses this cluster; end it first with `tidegate ops terminate {id}{hint}`"
+                        "operation {id} is unfinished and uses this cluster; first end the operation with `tidegate ops terminate {id}{hint}`"
                     )));
                 }
-                // The operation could not be ended there either.
+                // `ops terminate` would fail with the same error, so don't refuse the reset.
                 Err(error) => printer.warn(&format!(
-                    "{error}; the unfinished operation {id} uses this cluster and now finds it empty: end it with `tidegate ops terminate {id}{hint}`"
+                    "{error}; the unfinished operation {id} uses this cluster, which is now empty; end the operation with `tidegate ops terminate {id}{hint}`"
                 )),
             }
         }

@@ -1,4 +1,4 @@
-//! `plan --save` and `sync --plan`: store a plan, and later execute it unchanged or not at all.
+//! `plan --save` and `sync --plan`: store a plan, and later execute exactly this plan.
 
 use std::fs;
 use std::io;
@@ -8,13 +8,13 @@ use tidegate_executor::effects::{NO_OPERATION, PlanError, prepare};
 use tidegate_executor::{Clock as _, StoredPlan, SystemClock, Targets};
 use tidegate_model::SyncRequest;
 use tidegate_planner::PlanResult;
-use tidegate_service::clusters::{self, SelectedCluster};
 use tidegate_service::control::client;
-use tidegate_service::error::ServiceError;
-use tidegate_service::shell_words::quote_shell_word;
-use tidegate_service::state_dir::StateDir;
-use tidegate_service::stored_plans::{HASH_DIGITS_MIN, StoredPlans, is_hash};
-use tidegate_service::{log, outage};
+use tidegate_state::clusters::{self, SelectedCluster};
+use tidegate_state::error::ServiceError;
+use tidegate_state::shell_words::quote_shell_word;
+use tidegate_state::state_dir::StateDir;
+use tidegate_state::stored_plans::{HASH_DIGITS_MIN, StoredPlans, is_hash};
+use tidegate_state::{log, outage};
 
 use super::export;
 use super::operation::{self, OperationInput};
@@ -28,8 +28,8 @@ use crate::request;
 /// Maximum file size in bytes, far larger than any application's manifests.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Creates a plan for a cluster, and stores it in the file and in the state directory. A plan that cannot run
-/// is only shown. `flags` are the flags that the suggested command needs to find the cluster again.
+/// Creates a plan for a cluster, and stores the plan in the file and in the state directory. A plan with
+/// errors is only shown. `flags` are the flags that select the cluster in the suggested command.
 pub async fn save(
     (request, targets): (SyncRequest, Targets),
     (chosen, state_dir): (&SelectedCluster, &StateDir),
@@ -106,7 +106,7 @@ pub async fn execute_plan(
     operation::run_and_report(work, &state_dir, printer).await
 }
 
-/// Checks that the plan is still valid before anything is recorded. The operation repeats this check.
+/// Checks that the plan is still valid, before an operation is recorded. The operation repeats this check.
 async fn check_validity(
     request: &SyncRequest,
     targets: Targets,
@@ -120,7 +120,8 @@ async fn check_validity(
     match prepare(cluster, NO_OPERATION, request, targets, now, known.as_ref()).await {
         Ok(_) => Ok(()),
         Err(PlanError::Outdated(moved)) => Err(CliError::refused(format!("{moved}; nothing was written"))),
-        // The operation will encounter the same error, and will wait for the cluster if that may help.
+        // The operation will encounter the same error, and waits for the cluster if the error may be
+        // temporary.
         Err(PlanError::Call(error)) => {
             tracing::debug!(reason = error.message, "cannot check whether the plan is still valid");
             Ok(())
@@ -148,7 +149,7 @@ fn read_plan(named: &str, state_dir: &StateDir) -> Result<StoredPlan, CliError> 
             "there is no file {named}; use a file written by `tidegate plan --save`, or at least the first {HASH_DIGITS_MIN} digits of the hash of a stored plan"
         )));
     }
-    let text = tidegate_service::files::read_file(path, BYTES_MAX)
+    let text = tidegate_state::files::read_file(path, BYTES_MAX)
         .map_err(|source| CliError::io("read", path, source))?;
     StoredPlan::from_json(&text).map_err(|error| CliError::usage(format!("{}: {error}", path.display())))
 }

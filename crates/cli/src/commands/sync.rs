@@ -3,8 +3,8 @@
 use tidegate_executor::{GateDefinitions, Targets};
 use tidegate_model::{Action, Plan};
 use tidegate_planner::{Target, is_excluded_from_sync};
-use tidegate_service::clusters;
-use tidegate_service::state_dir::StateDir;
+use tidegate_state::clusters;
+use tidegate_state::state_dir::StateDir;
 
 use super::operation::{OperationInput, run_and_report};
 use super::{plan, stored_plan};
@@ -20,8 +20,8 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<CommandOutcome, C
     if let Some(named) = &args.plan {
         return stored_plan::execute_plan(named, args, printer).await;
     }
-    // The argument parser cannot require `--plan` here, because options that the plan determines conflict
-    // with it.
+    // The argument parser cannot enforce this rule, because `--plan` conflicts with the options that a plan
+    // determines.
     if args.allow_drift {
         return Err(CliError::usage(
             "--allow-drift requires a stored plan; select it with --plan".to_owned(),
@@ -55,7 +55,7 @@ fn build_targets(targets: Vec<Target>, definitions: GateDefinitions, args: &Sync
     Targets { targets, gates: args.selection.gates.clone(), definitions, ..Targets::default() }
 }
 
-/// If the sync would leave the application without objects, prints the objects before they are removed.
+/// If the sync would leave the application without objects, prints the objects that it removes.
 fn print_removed_objects(plan: &Plan, printer: &Printer) {
     let pruned: Vec<_> = plan.tasks.iter().filter(|task| task.action == Action::Prune).collect();
     let number = u32::try_from(pruned.len()).unwrap_or(u32::MAX);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tidegate_executor::GateDefinitions;
-use tidegate_service::gates;
+use tidegate_state::gates;
 
 use super::Problem;
 use super::ignore::read_text;

@@ -17,7 +17,10 @@ pub enum Problem {
     #[error("{}: there is no such file or folder; check the path", format_path(path))]
     Missing { path: PathBuf },
     /// The operating system doesn't allow reading the file or folder.
-    #[error("{}: cannot read the {what}: {source}; check its permissions, or omit it", format_path(path))]
+    #[error(
+        "{}: cannot read the {what}: {source}; check the permissions, or omit the {what}",
+        format_path(path)
+    )]
     Unreadable {
         path: PathBuf,
         what: &'static str,
@@ -32,7 +35,7 @@ pub enum Problem {
     )]
     EmptyFolder {
         path: PathBuf,
-        /// True if the command syncs its input, so a flag can allow the input to be empty.
+        /// True if the command syncs its input, so that --allow-empty is available.
         synced: bool,
     },
     /// The files do not contain objects.
@@ -41,7 +44,7 @@ pub enum Problem {
         if *synced { ", or use --allow-empty if the application has no objects" } else { "" }
     )]
     NoObjects {
-        /// True if the command syncs its input, so a flag can allow the input to be empty.
+        /// True if the command syncs its input, so that --allow-empty is available.
         synced: bool,
     },
     /// None of the objects would be applied.
@@ -51,10 +54,10 @@ pub enum Problem {
          application has no objects"
     )]
     AllExcluded { objects: usize },
-    /// A link that points into itself.
+    /// A link to a folder that contains the link.
     #[error("{}: the link points to a folder that contains it; remove the link", format_path(path))]
     LinkLoop { path: PathBuf },
-    /// A link that points outside of the folder.
+    /// A link that points outside the folder.
     #[error(
         "{}: the link points outside the given folder; replace it with a copy of its target, or pass the target as well",
         format_path(path)

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use tidegate_application::AppKey;
 use tidegate_application::dependencies::DEPENDS_ON;
 use tidegate_application::operation::request_reason;
 use tidegate_application::sources::revisions_of_fields;
 use tidegate_application::{automated, deletion, refresh};
 use tidegate_model::argo::{Application, ApplicationSource, ResourceStatus, RevisionHistory, Time};
 use tidegate_model::{HealthStatus, OperationOutcome};
-use tidegate_service::applications::store::AppKey;
-use tidegate_service::summaries::SyncWindowSummary;
+use tidegate_state::summaries::SyncWindowSummary;
 
 use super::{Style, Text, one_line, table};
 
 /// Number of digits in a short commit hash.
 const SHORT_COMMIT_DIGITS: usize = 7;
-/// Maximum number of characters of the reason for an application's health in a list.
+/// Maximum number of characters of a health reason in a list.
 const LISTED_REASON_MAX: usize = 60;
 
 /// Returns a list in the format of `kubectl get -o json`.
@@ -131,7 +131,7 @@ pub fn show(application: &Application, window: Option<&SyncWindowSummary>, width
     text
 }
 
-/// Returns the reasons why an application is in a bad state: failures of the last operation, and unhealthy objects.
+/// Returns an application's problems: failures in the last operation, and unhealthy objects.
 fn problem_reasons(application: &Application) -> Vec<[String; 3]> {
     let status = &application.status;
     let result = status.operation_state.as_ref().and_then(|state| state.sync_result.as_ref());
@@ -200,8 +200,8 @@ fn cluster_name(application: &Application) -> String {
     if destination.server.is_empty() { destination.name.clone() } else { destination.server.clone() }
 }
 
-/// Describes an application's deletion: when it started, what happens to the objects, and what else blocks
-/// it.
+/// Describes an application's deletion: its start, what happens to the objects, and other finalizers that
+/// block it.
 fn describe_deletion(application: &Application) -> String {
     let Some(since) = application.metadata.deletion_timestamp else { return String::new() };
     let others: Vec<&str> = application.metadata.finalizers.iter().map(String::as_str).collect();
@@ -274,7 +274,7 @@ fn source_path(source: &ApplicationSource) -> &str {
     if source.chart.is_empty() { &source.path } else { &source.chart }
 }
 
-/// Appends the number of further sources, if there are any, to the first one.
+/// Appends the number of further sources, if there are any, to the description of the first source.
 fn append_other_count(first: String, application: &Application) -> String {
     match application.sources().len() {
         0 | 1 => first,

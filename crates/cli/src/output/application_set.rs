@@ -1,10 +1,10 @@
 //! ApplicationSets in human-readable form, and as lists for programs.
 
 use serde_json::{Value, json};
+use tidegate_application::AppKey;
 use tidegate_lifecycle::rollout::{MemberOutcome, MemberStatus, MemberView, RolloutView};
 use tidegate_lifecycle::teardown::{OrderKind, TeardownView};
 use tidegate_model::argo::{ApplicationSet, ApplicationSetCondition, ApplicationSetGenerator};
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::appsets::AppSetExplanation;
 use tidegate_service::documents::runs::{
     NO_STEP, describe_approval, describe_step_number, describe_step_status,
@@ -276,7 +276,7 @@ fn find_condition<'s>(set: &'s ApplicationSet, kind: &str) -> Option<&'s Applica
     set.status.conditions.iter().find(|one| one.kind == kind)
 }
 
-/// Returns the state of the progressive sync, in the words that its condition uses.
+/// Returns the state of the progressive sync, in the words of the corresponding condition.
 fn rollout_status(set: &ApplicationSet) -> String {
     if set.metadata.deletion_timestamp.is_some() {
         return "being deleted".to_owned();

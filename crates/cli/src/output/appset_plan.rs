@@ -27,7 +27,7 @@ const SHORT_COMMIT_DIGITS: usize = 7;
 /// Number of digits in a full commit hash.
 const FULL_COMMIT_DIGITS: usize = 40;
 
-/// Actions planned for an ApplicationSet before the first one starts.
+/// Plan for an ApplicationSet: syncs of its Applications, changes, and deletions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AppSetPlan {
@@ -79,7 +79,7 @@ pub struct RolloutPlan {
     /// Maximum time that an Application may be Pending; absent to use the service's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_timeout_seconds: Option<u64>,
-    /// Action to take after that time; absent to use the service's default.
+    /// Action for an Application that is Pending for longer; absent to use the service's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_pending: Option<OnPending>,
 }
@@ -109,8 +109,7 @@ pub struct StepTerms {
 }
 
 impl RolloutPlan {
-    /// Returns the rollout as it will start. `cases` contains the ApplicationSet's settings for special
-    /// cases.
+    /// Returns the rollout's plan. `cases` contains the ApplicationSet's settings for special cases.
     pub fn from_view(view: &RolloutView, cases: RolloutOptions) -> Self {
         let of_step = |step: &str| {
             let members = view.members.iter().filter(|member| member.step == step);
@@ -137,8 +136,8 @@ impl RolloutPlan {
         }
     }
 
-    /// Describes how special cases are handled, such as `new targets supersede it; an Application Pending for
-    /// more than 5m counts as failed`.
+    /// Describes how special cases are handled, such as `superseded if the targets change; an Application
+    /// Pending for more than 5m counts as failed`.
     fn describe_cases(&self) -> String {
         let new_targets = match self.on_new_targets {
             OnNewTargets::Supersede => "superseded if the targets change",
@@ -195,7 +194,7 @@ fn draw(drawn: &[PlanDrawing], format: PlanFormat, printer: &Printer) -> Result<
     let one = || match drawn {
         [only] => Ok(only),
         _ => Err(CliError::usage(
-            "this format shows one ApplicationSet, and the files contain several; pass only its file with -f",
+            "this format can show only one ApplicationSet, and the files contain several; pass a single ApplicationSet with -f",
         )),
     };
     match format {
@@ -205,7 +204,7 @@ fn draw(drawn: &[PlanDrawing], format: PlanFormat, printer: &Printer) -> Result<
     }
 }
 
-/// A plan that has been prepared for drawing.
+/// Content of a drawn plan, independent of the output format.
 struct PlanDrawing {
     title: String,
     subtitle: String,
@@ -227,9 +226,9 @@ struct Stage {
     note: String,
     /// Conditions for starting and ending the stage, each with a keyword and a description.
     terms: Vec<(&'static str, String)>,
-    /// True if the stage follows the previous one.
+    /// True if the stage starts after the previous stage.
     is_consecutive: bool,
-    /// True if the Applications in the stage are not processed.
+    /// True if the plan does not process the stage's Applications.
     is_idle: bool,
     rows: Vec<MemberRow>,
 }
@@ -244,7 +243,7 @@ struct MemberRow {
     mark: String,
     /// Changes, one line each.
     details: Vec<String>,
-    /// True if the Application is not processed.
+    /// True if the plan does not process the Application.
     is_idle: bool,
 }
 
@@ -366,7 +365,7 @@ impl StepTerms {
         if !known.is_empty() {
             terms.push(("gated by", known.join(", ")));
         }
-        // The service that runs the rollout must define the gate.
+        // The command doesn't know these gates, so the service that runs the rollout must define them.
         if !unknown.is_empty() {
             terms.push((if unknown.len() == 1 { "needs gate" } else { "needs gates" }, unknown.join(", ")));
         }
@@ -387,8 +386,8 @@ impl StepTerms {
     }
 }
 
-/// Describes how many Applications there are and how many are processed at once, such as `4 Applications, 2
-/// at a time`.
+/// Describes the number of Applications and the number processed at once, such as `4 Applications, 2 at a
+/// time`.
 fn count_note(count: usize, max_update: Option<u32>) -> String {
     let all = format_application_count(count);
     match max_update {

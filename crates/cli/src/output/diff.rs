@@ -1,4 +1,4 @@
-//! Differences as a unified diff for people, and as a document for programs.
+//! Differences as a unified diff, or as a document for programs.
 
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
@@ -13,10 +13,10 @@ use crate::error::CliError;
 
 /// Number of unchanged lines around a change.
 const CONTEXT_LINES: usize = 3;
-/// Name of the side where the object does not exist.
+/// File name for the side of the diff on which the object does not exist.
 const ABSENT_NAME: &str = "/dev/null";
 
-/// Formats the differences of all objects as unified text. Skips objects without differences.
+/// Formats the differences of all objects as a unified diff. Skips objects without differences.
 pub fn text(objects: &[ObjectDifference]) -> Result<Text, CliError> {
     let mut text = Text::new();
     let shown = |object: &&ObjectDifference| object.status != ObjectStatus::Same && !object.ignored;

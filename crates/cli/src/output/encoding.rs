@@ -37,7 +37,8 @@ fn encode_json<T: Serialize + ?Sized>(value: &T) -> Result<String, CliError> {
     Ok(escape_control_characters(&serde_json::to_string_pretty(value).map_err(|error| json_error(&error))?))
 }
 
-/// Escapes control characters. The serializer escapes C0 characters; the others also occur only in strings.
+/// Escapes control characters. The serializer already escapes C0 characters. Other control characters occur
+/// only in strings, too.
 fn escape_control_characters(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut safe, c| {
         if is_dangerous(c) {
@@ -52,7 +53,7 @@ fn escape_control_characters(text: &str) -> String {
 fn encode_yaml<T: Serialize>(value: &T) -> Result<String, CliError> {
     let unprintable = |reason: String| CliError::Encoding { format: "YAML", reason };
     let text = serde_saphyr::to_string(value).map_err(|error| unprintable(error.to_string()))?;
-    // YAML needs quotes around a scalar with such a character. JSON always uses quotes and is valid YAML.
+    // In YAML, a scalar with a dangerous character must be quoted. JSON is valid YAML and always uses quotes.
     if text.chars().any(is_dangerous) { encode_json(value) } else { Ok(text) }
 }
 

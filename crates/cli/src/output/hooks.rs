@@ -7,7 +7,8 @@ use tidegate_service::documents::output::{OutputDocument, OutputKind};
 
 use super::text::{Style, Text, escape};
 
-/// Formats the source of each line as briefly as possible, based on the sources seen so far.
+/// Formatter for lines of hook output. Each line's source is as short as possible, based on the sources seen
+/// so far.
 #[derive(Default)]
 pub struct HookLines {
     /// Pods and containers that have written output, for each hook.
@@ -36,7 +37,7 @@ impl HookLines {
     }
 
     /// Returns the hook's name. Adds the kind and the namespace if the name is ambiguous, and the pod and the
-    /// container if the hook has several.
+    /// container if the hook has several of them.
     fn source_name(&mut self, hook: &ObjectKey, document: &OutputDocument) -> String {
         let sources = self.sources.entry(hook.clone()).or_default();
         let source = document.pod.clone().zip(document.container.clone());

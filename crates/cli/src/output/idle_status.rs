@@ -1,9 +1,10 @@
-//! Reason why an application has no running operation: either the requested operation is waiting, or no
+//! State of an Application that has no running operation. Either the requested operation is waiting, or no
 //! operation was requested.
 
 mod next_action;
 
 use serde::Serialize;
+use tidegate_application::AppKey;
 use tidegate_application::approval::waiting_plan;
 use tidegate_application::automated_sync::{self, IdleReason};
 use tidegate_application::{automated, operation, refresh};
@@ -11,9 +12,8 @@ use tidegate_applicationset::sync_policy::{AppSetRuleOptions, is_progressive};
 use tidegate_lifecycle::NextAction;
 use tidegate_model::argo::{Application, ApplicationCondition, ApplicationSet, SyncStatusCode};
 use tidegate_model::{HealthStatus, OperationId, Timestamp};
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::documents::runs::NO_STEP;
-use tidegate_service::summaries::{OperationSummary, SyncWindowSummary};
+use tidegate_state::summaries::{OperationSummary, SyncWindowSummary};
 
 use super::{Style, Text, one_line};
 
@@ -25,13 +25,13 @@ pub struct IdleStatus {
     application: String,
     /// Operation that was requested and is waiting, or the last operation.
     operation: Option<OperationSummary>,
-    /// True if this operation has already started.
+    /// True if `operation` has already started.
     #[serde(skip)]
     has_begun: bool,
     /// Older operation that must end before the requested operation starts.
     #[serde(rename = "predecessor")]
     after: Option<OperationId>,
-    /// Reason why no operation is running; absent if one is running.
+    /// Reason why no operation is running; absent if an operation is running.
     #[serde(rename = "idleReason")]
     idle: Option<String>,
     /// Sync status.
@@ -70,7 +70,7 @@ pub struct ExternalState {
     pub window: Option<SyncWindowSummary>,
     /// ApplicationSet that syncs the application.
     pub appset: Option<ControllingAppSet>,
-    /// Older operation that must end before the requested one starts.
+    /// Older operation that must end before the requested operation starts.
     pub after: Option<OperationId>,
 }
 
@@ -92,7 +92,7 @@ pub struct ControllingAppSet {
 enum SyncTime {
     /// Unknown, because the ApplicationSet could not be queried.
     Unknown,
-    /// In a later step, but the step's number cannot be determined.
+    /// In a later step whose number cannot be determined.
     Later,
     /// In this step.
     InStep(u32),
@@ -108,8 +108,8 @@ impl ControllingAppSet {
         Self { name: set.to_string(), step: None, turn: SyncTime::Unknown }
     }
 
-    /// Returns the state that the application's owner determines, or `None` if the owner does not control
-    /// when its Applications are synced.
+    /// Returns the state for the ApplicationSet that owns the application. Returns `None` if the
+    /// ApplicationSet does not control when its Applications are synced.
     pub fn for_application(
         set: &ApplicationSet,
         options: &AppSetRuleOptions,
@@ -138,7 +138,7 @@ impl ControllingAppSet {
         match (self.turn, sync) {
             (SyncTime::InStep(step) | SyncTime::Manual(step), SyncStatusCode::Synced) => {
                 format!(
-                    "{none}: the application is in sync; the rollouts of ApplicationSet {name} sync it in step {step}"
+                    "{none}: the application is in sync; rollouts of ApplicationSet {name} sync the application in step {step}"
                 )
             }
             (SyncTime::InStep(step), _) => {
@@ -147,7 +147,7 @@ impl ControllingAppSet {
                 )
             }
             (SyncTime::Manual(step), _) => format!(
-                "{belongs}, whose rollout requires a manual sync in step {step} (maxUpdate): use `tidegate app sync` when {explain} shows that this step is waiting for it"
+                "{belongs}, whose rollout requires a manual sync in step {step} (maxUpdate): use `tidegate app sync` when {explain} shows that this step is waiting for the application"
             ),
             (SyncTime::Later, _) => {
                 format!(
@@ -156,7 +156,7 @@ impl ControllingAppSet {
             }
             (SyncTime::NoStep, _) => format!("{belongs}, and no step selects it: use `tidegate app sync`"),
             (SyncTime::Unknown, _) => format!(
-                "{belongs}: with a progressive sync, {explain} shows what it is waiting for; otherwise use `tidegate app sync`"
+                "{belongs}: {explain} shows the progress of a progressive sync; without a progressive sync, use `tidegate app sync`"
             ),
         }
     }
@@ -178,7 +178,7 @@ impl IdleStatus {
         beside: ExternalState,
     ) -> Self {
         let status = &application.status;
-        // The request doesn't contain the information that it is waiting, but the state does.
+        // Only the operation state says that a requested operation is waiting.
         let state = status.operation_state.as_ref().filter(|state| state.finished_at.is_none());
         let operation = operation.map(|operation| OperationSummary {
             message: state.map_or(operation.message, |state| state.message.clone()),
@@ -195,7 +195,8 @@ impl IdleStatus {
             health: status.health.as_ref().map_or(HealthStatus::Unknown, |health| health.status),
             health_message: status.health.as_ref().map(|health| health.message.clone()).unwrap_or_default(),
             automated: automated(application).is_some(),
-            // The time only matters for waiting, and waiting is never the reason here.
+            // The current time doesn't matter: it affects only the delay, and a delay is never an idle
+            // reason.
             rests: automated_sync::decide(application, Timestamp::default()).idle,
             set: beside.appset,
             left_alone: refresh::skip_reason(application),
@@ -216,7 +217,7 @@ impl IdleStatus {
         text
     }
 
-    /// Formats the details to show in addition to the last operation, which has ended.
+    /// Formats the details to show in addition to the last operation. That operation has ended.
     pub fn details_text(&self) -> Text {
         let mut text = Text::new();
         let mut add = |label: &str, value: &str| add_line(&mut text, label, value);
@@ -253,11 +254,11 @@ impl IdleStatus {
     fn idle_reason(&self) -> Option<String> {
         let none = match &self.operation {
             Some(operation) if operation.finished_at.is_none() => return None,
-            Some(_) => "none has started since",
-            None => "none has started",
+            Some(_) => "no new operation has started",
+            None => "no operation has started",
         };
         let reason = match (&self.set, self.automated, self.sync) {
-            _ if self.left_alone.is_some() => ", and none will",
+            _ if self.left_alone.is_some() => ", and none will start",
             // An ApplicationSet that could not be queried does not affect automated syncs.
             (Some(set), is_automated, sync) if set.turn != SyncTime::Unknown || !is_automated => {
                 return Some(set.explain_idle(none, sync));
@@ -271,7 +272,7 @@ impl IdleStatus {
             (_, true, SyncStatusCode::OutOfSync) if !self.conditions.is_empty() => "; see the conditions",
             (_, true, SyncStatusCode::OutOfSync) => match self.rests {
                 Some(rests) => return Some(format!("{none}: {rests}")),
-                None => ", but one is due",
+                None => ", but a sync is due",
             },
         };
         Some(format!("{none}{reason}"))
@@ -335,7 +336,7 @@ mod tests {
         assert_eq!(document["idleReason"], json!(null));
         let idle = render_status(&Application::default(), ExternalState::default());
         assert!(idle.contains("automated sync is off"), "{idle}");
-        // An older operation that the log reports as running must end first.
+        // The requested operation must wait for an older operation.
         let older = "01890000-0000-7000-8000-000000000001".parse().unwrap();
         let beside = ExternalState { after: Some(older), ..ExternalState::default() };
         let text = IdleStatus::new(&application, Some(requested), beside).text().render(false);
@@ -384,7 +385,7 @@ mod tests {
         let standing = IdleStatus::new(&application, last, ExternalState::default());
         let rest = standing.details_text().render(false);
         for part in [
-            "Next Operation: none has started since; see the conditions\n",
+            "Next Operation: no new operation has started; see the conditions\n",
             "Sync Status:    OutOfSync\n",
             "Health Status:  Missing (nothing was deployed)\n",
             "Condition:      SyncError: Skipping sync attempt\n",
@@ -395,7 +396,7 @@ mod tests {
         let whole = standing.text().render(false);
         assert!(whole.contains("its last words") && whole.ends_with(&rest), "{whole}");
         let document = serde_json::to_value(&standing).unwrap();
-        assert_eq!(document["idleReason"], "none has started since; see the conditions");
+        assert_eq!(document["idleReason"], "no new operation has started; see the conditions");
         assert_eq!((&document["health"], &document["applicationSet"]), (&json!("Missing"), &json!(null)));
     }
 
@@ -428,14 +429,14 @@ mod tests {
             (
                 json!({}),
                 false,
-                "none has started: the last sync of this revision succeeded, and self-heal is off",
+                "no operation has started: the last sync of this revision succeeded, and self-heal is off",
             ),
             (
                 json!({"selfHeal": true}),
                 true,
-                "none has started: only objects that are no longer in the manifests are out of sync",
+                "no operation has started: only objects that are no longer in the manifests are out of sync",
             ),
-            (json!({"selfHeal": true}), false, "none has started, but one is due"),
+            (json!({"selfHeal": true}), false, "no operation has started, but a sync is due"),
         ] {
             let text = render_status(&of(automated, requires_pruning), ExternalState::default());
             assert!(text.contains(expected), "{expected}: {text}");

@@ -85,7 +85,7 @@ fn format_message(resource: &ResourceResult) -> String {
     } else {
         format!("{} ({})", resource.message, resource.reason)
     };
-    // The message already mentions the person who skipped the object.
+    // The message already mentions the user who skipped the object.
     match resource.overridden.as_ref().filter(|overridden| overridden.what == Override::Retry) {
         Some(retried) if resource.message != retried.describe() => {
             format!("{message}; {}", retried.describe())
@@ -237,7 +237,7 @@ fn describe_health_rules(rules: &HealthRulesView) -> String {
     format!("rules {}{}", rules.digest, rules.before.as_ref().map(changed).unwrap_or_default())
 }
 
-/// Describes what happens to a deleted application's objects, and in which order.
+/// Describes how a deleted application's objects are handled, and the order of deletion.
 fn describe_deletion(cascade: Cascade, waves: &[WaveView]) -> String {
     let of_objects = || waves.iter().filter(|wave| wave.phase == Phase::Sync).map(|wave| wave.wave);
     let order = match (cascade.deletes_objects(), of_objects().next().zip(of_objects().next_back())) {
@@ -295,7 +295,7 @@ fn wave_cells(wave: &WaveView) -> [String; 5] {
     ]
 }
 
-/// Formats one screen: a summary, and everything that the operation is waiting for.
+/// Formats an explanation: a summary, and everything that the operation is waiting for.
 pub fn explain(explanation: &ExplanationDocument, width: Option<u16>) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, &explanation.app);

@@ -12,7 +12,7 @@ use crate::args::{Format, PlanFormat};
 use crate::error::CliError;
 use crate::output::{Printer, escape};
 
-/// A plan to be shown.
+/// Plan to display, with the information that is shown next to its steps.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanReport<'a> {
     /// Name of the application.
@@ -20,7 +20,7 @@ pub struct PlanReport<'a> {
     /// Description of the cluster that the plan was compared with.
     pub compared_with: &'a str,
     pub plan: &'a Plan,
-    /// Numbers under which the waves are displayed.
+    /// Display numbers of the waves.
     pub numbers: &'a WaveNumbers,
     /// Objects that are not part of the plan.
     pub excluded: &'a [ExcludedManifest],
@@ -35,7 +35,7 @@ impl<'a> PlanReport<'a> {
         plan.waves.iter().map(move |wave| (wave, plan.tasks_of(wave)))
     }
 
-    /// Returns the number under which a wave is displayed.
+    /// Returns a wave's display number.
     fn wave_number(&self, wave: &PlannedWave) -> i64 {
         self.numbers.displayed(wave.phase, wave.wave)
     }

@@ -1,7 +1,7 @@
 //! Stored plans in human-readable form.
 
 use tidegate_model::argo::display_name;
-use tidegate_service::summaries::{PlanState, PlanSummary};
+use tidegate_state::summaries::{PlanState, PlanSummary};
 
 use super::text::one_line;
 use super::{Style, Text, table};
@@ -50,7 +50,7 @@ pub fn describe_next_steps(name: &str, line: &PlanSummary) -> Text {
     let next = match (&line.operation, &line.missing_approval) {
         (Some(operation), _) => format!("executed by operation {operation}"),
         (None, _) if matches!(line.state, PlanState::Withdrawn) => {
-            format!("it can no longer be executed; create another: tidegate app plan {name}")
+            format!("this plan can no longer be executed; create a new plan: tidegate app plan {name}")
         }
         (None, Some(who)) => format!("needs {who}: tidegate app approve {name} {short}"),
         (None, None) => format!("to execute it: tidegate app sync {name} --plan {short}"),

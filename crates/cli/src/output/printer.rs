@@ -5,15 +5,15 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
-use tidegate_service::notices::Notices;
-use tidegate_service::state_dir::with_command_arguments;
+use tidegate_state::notices::Notices;
+use tidegate_state::state_dir::with_command_arguments;
 
 use super::text::{Style, Text};
 use crate::args::Format;
 use crate::error::CliError;
 use crate::invocation::Invocation;
 
-/// Standard error. Write errors are ignored, because a missing reader is fine.
+/// Standard error. Write errors are ignored, because a command must also work if no one reads its messages.
 pub struct MessageStream;
 
 impl Write for MessageStream {

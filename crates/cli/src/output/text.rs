@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-pub use tidegate_service::sanitize::{escape, is_dangerous, one_line};
+pub use tidegate_state::sanitize::{escape, is_dangerous, one_line};
 
 /// Style of a piece of text on a color terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

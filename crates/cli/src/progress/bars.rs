@@ -11,15 +11,15 @@ use tidegate_service::documents::output::OutputDocument;
 use crate::output::hooks::HookLines;
 use crate::output::{Printer, one_line};
 
-/// Maximum number of bars. If there are more waves, only the waves around the current one have a bar.
+/// Maximum number of bars. If there are more waves, only the waves around the current wave have bars.
 const BARS_MAX: usize = 14;
 /// Number of bars to show before the current wave's bar.
 const BARS_BEFORE: usize = 4;
 /// Maximum number of awaited objects that are listed.
 const AWAITED_MAX: usize = 5;
 
-/// Draws the bars. Everything is derived from the operation's view, so the display looks the same after a
-/// resume.
+/// Display that draws the bars. Everything is derived from the operation's view, so the display looks the
+/// same after a resume.
 pub struct Bars<'p> {
     printer: &'p Printer,
     area: MultiProgress,
@@ -71,7 +71,7 @@ fn wave_widths(width: Option<u16>) -> (u16, u16) {
     }
 }
 
-/// Minimum terminal width at which everything fits.
+/// Minimum terminal width at which bars and names have their full width.
 const FULL_WIDTH_MIN: u16 = 80;
 /// Number of columns for the sign, for counts up to 99999, and for spaces.
 const FIXED_COLUMNS: u16 = 17;
@@ -144,7 +144,7 @@ impl<'p> Bars<'p> {
 
     /// Updates the screen.
     pub fn draw(&mut self, view: &OperationView, explanation: &Explanation) {
-        // SyncFail waves only run after a failure, so showing them earlier would alarm users needlessly.
+        // SyncFail waves run only after a failure, so showing them earlier would alarm users needlessly.
         let is_shown = |wave: &&WaveView| wave.phase != Phase::SyncFail || wave.opened_at.is_some();
         let waves: Vec<&WaveView> = view.waves.iter().filter(is_shown).collect();
         let at_work = waves.iter().position(|wave| wave.passed_at.is_none()).unwrap_or(waves.len());
@@ -214,7 +214,7 @@ impl<'p> Bars<'p> {
         for bar in self.lines.drain(..).chain(self.waves.drain(..)) {
             bar.finish_and_clear();
         }
-        // Otherwise the remaining bars could be drawn over the following output.
+        // Without this call, the remaining bars could be drawn over the following output.
         let _ = self.area.clear();
         self.area.set_draw_target(ProgressDrawTarget::hidden());
     }

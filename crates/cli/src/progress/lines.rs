@@ -19,23 +19,23 @@ use crate::output::{Printer, Style, Text, one_line};
 
 /// Interval between explanations during a long wait.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(15);
-/// Maximum delay between a write and its observation. A wait is printed after the first observation, which
-/// makes the message more precise, or after this delay.
+/// Maximum time to wait for the first observation after a write before a wait is printed. An observation
+/// makes the message more precise.
 const OBSERVATION_DELAY_MAX: Duration = Duration::from_secs(2);
 
 pub struct Lines<'p> {
     printer: &'p Printer,
-    /// True if there are several operations. Each line then contains the name of its application.
+    /// True if there are several operations. In that case, each line contains the application's name.
     has_several_operations: bool,
     operations: BTreeMap<OperationId, OperationProgress>,
-    /// Time of the first line. With several operations, times are relative to it.
+    /// Time of the first line. With several operations, times are relative to the first line.
     started_at: Option<Timestamp>,
     /// Time of the last line. Observations and events may arrive out of order.
     last_line_at: Timestamp,
     hooks: HookLines,
 }
 
-/// State of an operation, as far as it has been observed.
+/// Last observed state of an operation.
 #[derive(Default)]
 struct OperationProgress {
     started_at: Option<Timestamp>,
@@ -45,7 +45,7 @@ struct OperationProgress {
     /// Time of the last event.
     last_event_at: Timestamp,
     last_line_at: Option<Timestamp>,
-    /// Reason why a gate blocks its wave, as it was printed.
+    /// Last printed reason why a gate blocks its wave.
     hold_reason: Option<String>,
     /// Stage whose wait hasn't been printed yet, because the objects that it is waiting for haven't been
     /// observed.
@@ -88,7 +88,7 @@ impl<'p> Lines<'p> {
         {
             seen.started_at = Some(view.started_at);
             seen.waves = view.waves;
-            // Print first that the wave has started to apply.
+            // For the Applying step, first print that the wave is being applied. Its wait is printed later.
             let may_tell = moved_to.filter(|(_, step)| *step != WaveStep::Applying);
             waits = may_tell.and_then(|moved_to| find_wait_reason(moved_to, at, &seen.waves, &explanation));
         }
@@ -127,7 +127,7 @@ impl<'p> Lines<'p> {
     pub fn print_reminder(&mut self, view: &OperationView, explanation: &Explanation) {
         let seen = self.operations.entry(view.id).or_default();
         let said_at = seen.last_line_at.unwrap_or(view.started_at);
-        // A gate is evaluated after its wave was reached, and its result may change.
+        // A gate is evaluated only once its wave has been reached, and the result may change.
         let held = find_hold_reason(explanation);
         let is_held = held.is_some() && held != seen.hold_reason;
         // A failing cluster causes many errors, but should be reported only once.
@@ -174,7 +174,7 @@ impl<'p> Lines<'p> {
     }
 }
 
-/// Returns true for steps that may take a long time and must then explain why.
+/// Returns true for steps whose wait must be explained, because they may take a long time.
 fn can_wait((_, step): (u32, WaveStep)) -> bool {
     matches!(
         step,
@@ -218,7 +218,7 @@ fn find_wait_reason(
     Some(format!("{}{reason}{more}", first.what))
 }
 
-/// Returns true if the progress belongs to the step. The observed operation may already be in a later step.
+/// Returns true if the progress is of this step. The observed operation may already be in a later step.
 fn is_for_step(step: WaveStep, progress: &str) -> bool {
     match step {
         WaveStep::AwaitingGone | WaveStep::Clearing => {
@@ -302,7 +302,7 @@ fn format_stage(stage: &Stage, waves: &[WaveView], waits: Option<String>, took: 
         (WaveStep::Clearing | WaveStep::Applying | WaveStep::AwaitingHealth, Some(waits)) => {
             format!("waiting for {}", one_line(&waits))
         }
-        // All objects that could be pruned are retained.
+        // Nothing is pruned, because all objects that could be pruned are retained.
         (WaveStep::Pruning, _) if wave.prunes == 0 => return None,
         (WaveStep::Pruning, _) => format!("pruning {}", objects(wave.prunes)),
         (WaveStep::Applying, _) => format!("applying {}", objects(wave.applies)),

@@ -69,7 +69,7 @@ fn shared_groups(commands: &[(String, &Command)]) -> BTreeMap<String, String> {
         }
     }
     let mut counts: Vec<_> = counts.into_iter().filter(|(_, count)| *count >= SHARED_MIN).collect();
-    // The map retains the last variant of a group, so the most frequent variant must come last.
+    // The map keeps the last variant of each group, so the most frequent variant must come last.
     counts.sort_by_key(|(_, count)| *count);
     counts.into_iter().map(|(group, _)| group).collect()
 }
@@ -143,7 +143,8 @@ fn section(name: &str, command: &Command, shared: &BTreeMap<String, String>) -> 
     text
 }
 
-/// Wraps paragraphs, each of which is a single line. Indented lines, such as examples, are left unchanged.
+/// Wraps paragraphs. Each paragraph is a single line of the input. Indented lines, such as examples, are left
+/// unchanged.
 fn wrap_paragraphs(text: &str) -> String {
     let wrapped: Vec<String> = text.lines().map(wrap_paragraph).collect();
     wrapped.join("\n")

@@ -92,8 +92,8 @@ struct SchemaWalk<'a> {
     known_objects: &'a mut KnownObjects,
     /// Finished sections, by path.
     sections: BTreeMap<String, String>,
-    /// Objects that don't have a section yet. Objects near the root come first, so that deeper ones can refer
-    /// to them.
+    /// Objects that don't have a section yet. Objects near the root come first, so that deeper objects can
+    /// link to them.
     queue: VecDeque<(String, &'a Value)>,
 }
 
@@ -188,8 +188,8 @@ impl<'a> SchemaWalk<'a> {
             return format!("#{}", anchor("spec.generators[]"));
         }
         let (plain, about) = (without_descriptions(schema), descriptions(schema));
-        // The schemas of repeated templates don't have descriptions. Other objects may be identical only by
-        // chance.
+        // Repeated templates have no descriptions in their schemas. Other objects with the same schema may be
+        // identical only by chance, so their descriptions must match too.
         let is_same = |known: &Value, of: &Vec<String>| *known == plain && (about.is_empty() || *of == about);
         if let Some((_, _, link)) = self.known_objects.iter().find(|(known, of, _)| is_same(known, of)) {
             return link.strip_prefix(self.file).unwrap_or(link).to_owned();

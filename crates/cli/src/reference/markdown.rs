@@ -6,7 +6,7 @@ pub(super) fn anchor(heading: &str) -> String {
     retained.collect::<String>().to_lowercase().replace(' ', "-")
 }
 
-/// Returns the text on a single line. Escapes `<` and `>` outside of code.
+/// Returns the text on a single line, with `<` and `>` escaped outside code.
 pub(super) fn prose(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = without_links(&line);
@@ -63,7 +63,7 @@ pub(super) fn sentence(text: &str) -> String {
     end_sentence(&prose(text))
 }
 
-/// Adds a full stop to Markdown that doesn't end with one.
+/// Adds a full stop to Markdown that doesn't end with punctuation.
 fn end_sentence(text: &str) -> String {
     if text.is_empty() || text.ends_with(['.', ':', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }

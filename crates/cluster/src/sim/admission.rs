@@ -49,7 +49,7 @@ impl SimState {
                 manifest.metadata_mut().remove(field);
             }
         }
-        // Servers don't write empty maps either.
+        // Like a real server, omit empty maps and lists.
         for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
             let value = manifest.metadata_mut().get(field);
             if value.is_some_and(|value| *value == json!({}) || *value == json!([])) {

@@ -45,8 +45,8 @@ impl SimState {
         result
     }
 
-    /// Writes only the status, provided that the object still has the version that was read. Does not wake
-    /// the controllers of the kind.
+    /// Writes only the status, and fails if the object has changed since it was read. Does not wake the
+    /// controllers of the kind.
     pub(crate) fn write_status(&mut self, key: &ObjectKey, new: &Object) -> Result<Object, ClusterError> {
         let prepared = self.prepare_manifest(new)?;
         let found = self.find(key).map(|stored| stored.object.clone());
@@ -67,8 +67,8 @@ impl SimState {
         Ok((*written.ok_or_else(|| api_error::not_found(key))?).clone())
     }
 
-    /// Transfers fields that other managers have set by updates to the writer. Returns the next version of
-    /// the object, or `None` if nothing changes.
+    /// Transfers fields from the managers in `from` to the manager that is writing. Returns the next version
+    /// of the object, or `None` if nothing changes.
     pub(crate) fn transfer_fields(
         &mut self,
         from: &[String],
@@ -84,7 +84,7 @@ impl SimState {
         changes.then_some(object)
     }
 
-    /// Returns the result of the write after all checks.
+    /// Performs all checks and returns the resulting draft.
     fn build_draft(
         &mut self,
         manager: &str,
@@ -175,9 +175,9 @@ impl SimState {
         ApplyResult { object, is_created, message, warnings: Vec::new() }
     }
 
-    /// Adds a new object. Also counts the creation if the object is configured to fail at first.
+    /// Adds a new object. Also counts the creation if the object has the `fail-times` annotation.
     pub(crate) fn create_object(&mut self, key: ObjectKey, object: Object) -> Arc<Object> {
-        // An object created from a template behaves like its owner.
+        // A dependent behaves like its owner, so its own creations aren't counted.
         let fail_times = if has_owner(&object) { 0 } else { Behavior::from_object(&object).fail_times };
         let mut fails = false;
         if fail_times > 0 {

@@ -1,4 +1,4 @@
-//! Audit of every external write that the cluster has received, whether successful or refused.
+//! Audit log of all external writes that the cluster has received, whether successful or refused.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{ObjectKey, OperationId};
@@ -11,7 +11,7 @@ use crate::{ClusterError, ErrorKind};
 pub enum Verb {
     /// Server-side apply.
     Apply,
-    /// Creation by POST, which is an error if an object with that name exists.
+    /// Creation by POST, which fails if an object with that name exists.
     Create,
     /// Replacement of the whole object.
     Update,
@@ -25,7 +25,7 @@ pub enum Verb {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntry {
-    /// Position in the audit, starting at 1 and without gaps.
+    /// Sequence number in the audit log, starting at 1 and without gaps.
     pub sequence: u64,
     /// Kind of the write.
     pub verb: Verb,
@@ -61,7 +61,7 @@ pub(crate) struct WriteAttempt {
     pub(crate) operation: Option<OperationId>,
 }
 
-/// Audit entries since the cluster was opened. Earlier entries are on disk, and only their number is kept
+/// Audit entries since the cluster was opened. Earlier entries are on disk, and only their count is stored
 /// here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Audit {
@@ -81,7 +81,7 @@ impl Audit {
         self.entries.get(start..).unwrap_or_default()
     }
 
-    /// Drops all current entries. The sequence continues with the next entry.
+    /// Drops all current entries. The next entry continues the numbering.
     pub(crate) fn drop_entries(&mut self) {
         *self = Self::starting_after(self.last_sequence());
     }

@@ -1,5 +1,5 @@
-//! Audit of earlier journals. The file is called `audit`, or `audit-<number>` once its oldest entries have
-//! been dropped.
+//! Audit entries of earlier journals, in a file called `audit`. Once the oldest entries have been dropped,
+//! the file is called `audit-<number>`.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
@@ -11,20 +11,21 @@ use serde::{Deserialize, Serialize};
 use super::audit::AuditEntry;
 use super::line_format::{SimError, byte_length, for_each_line, format_line};
 
-/// Maximum size of an audit file. Above this size, its newer half is moved to a new file. At least 80,000 writes are always kept,
-/// so the audit of a large rehearsal is complete and can still be read quickly.
+/// Maximum size of an audit file, in bytes. If a file is larger, only its newer half is copied to a new file.
+/// At least 80,000 writes are always kept, so the audit of a large rehearsal is complete and can still be
+/// read quickly.
 pub(crate) const AUDIT_FILE_BYTES_MAX: u64 = 32 << 20;
 
 const FILE_NAME: &str = "audit";
 
-/// File with the audit of the writes before a snapshot.
+/// File with the audit entries of all writes before a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AuditFile {
     /// Number of the journal whose snapshot created the file, or 0 for the first file.
     #[serde(default, rename = "audit")]
     number: u64,
-    /// Number of valid bytes in the file. Any bytes after that were written by a process that was killed
-    /// before it wrote its snapshot.
+    /// Number of valid bytes in the file. Any further bytes come from a process that was killed before it
+    /// wrote its snapshot.
     #[serde(rename = "audit_bytes")]
     bytes: u64,
 }
@@ -42,9 +43,8 @@ impl AuditFile {
         }
     }
 
-    /// Adds a journal's entries to the file, before the snapshot with the given number is written. `most` is
-    /// the maximum size of the existing file. If the file is larger, the newest entries are copied to a new
-    /// file.
+    /// Adds a journal's entries to the file. The caller then writes the snapshot with the given number. If
+    /// the existing file is larger than `most` bytes, its newest entries are first copied to a new file.
     pub(crate) fn append_entries(
         self,
         dir: &Path,
@@ -71,7 +71,7 @@ impl AuditFile {
     fn copy_newest_entries(self, dir: &Path, number: u64, most: u64) -> io::Result<Self> {
         let mut old = BufReader::new(std::fs::File::open(self.path(dir))?);
         let start = self.bytes.saturating_sub(most);
-        // The preceding byte shows whether a line starts exactly here.
+        // Include the preceding byte, which shows whether a line starts exactly at `start`.
         old.seek(SeekFrom::Start(start.saturating_sub(1)))?;
         let mut skipped = Vec::new();
         if start > 0 {
@@ -99,7 +99,7 @@ impl AuditFile {
         if !path.exists() {
             return Err(SimError::Missing { path });
         }
-        Err(SimError::Damaged { path, line: entries.len() + 1, why: "it is too short".to_owned() })
+        Err(SimError::Damaged { path, line: entries.len() + 1, why: "the file is too short".to_owned() })
     }
 }
 

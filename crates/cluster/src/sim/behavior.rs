@@ -9,13 +9,13 @@ use super::json::field;
 
 /// Prefix of all annotations used by the simulation.
 pub const PREFIX: &str = "sim.tidegate.dev/";
-/// Time until each pod becomes ready, or until a Job's pod completes. For kinds without pods, the time until the object itself
-/// becomes ready.
+/// Time until each pod becomes ready, or until a Job's pod completes. For kinds without pods, the time until
+/// the object itself becomes ready.
 pub const READY_AFTER: &str = "sim.tidegate.dev/ready-after";
 /// Outcome of the object: `fail`, `never-ready`, `crashloop` or `stuck-deleting`.
 pub const OUTCOME: &str = "sim.tidegate.dev/outcome";
-/// Number of times that creating the object ends in failure. Later creations have the configured `outcome`
-/// and succeed by default.
+/// Number of creations of the object that fail. Later creations have the configured `outcome`, or succeed by
+/// default.
 pub const FAIL_TIMES: &str = "sim.tidegate.dev/fail-times";
 
 /// Lines that a pod's containers write, spread evenly over the pod's running time. Set on the pod or on its
@@ -25,7 +25,8 @@ pub const LOGS: &str = "sim.tidegate.dev/logs";
 /// Outcome of an object that does not become healthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The object fails in the way that is typical of its kind: a Job fails, a PersistentVolumeClaim is lost.
+    /// The object fails in the way that is typical of its kind. For example, a Job fails and a
+    /// PersistentVolumeClaim is lost.
     Fail,
     /// The object runs but never becomes ready.
     NeverReady,

@@ -25,7 +25,7 @@ use crate::{
 
 /// A simulated Kubernetes behind the [`Cluster`] trait.
 ///
-/// Each call does its work in one step between two waits. If a call is dropped while it waits, it has either
+/// Each call does its work in one step between two waits. A call that is dropped during a wait has either
 /// taken effect completely or was never received. There is no background task: controllers run during calls
 /// and watches, each step at its own time.
 #[derive(Clone, Debug)]
@@ -207,14 +207,8 @@ impl Cluster for SimCluster {
         self.run_call(|inner, now| inner.state.events(now, object)).await
     }
 
-    async fn logs(
-        &self,
-        namespace: &str,
-        pod: &str,
-        _container: &str,
-        limit_bytes: usize,
-    ) -> Result<String, ClusterError> {
-        self.run_call(|inner, now| inner.state.read_logs(now, namespace, pod, limit_bytes)).await
+    async fn logs(&self, container: &Container, limit_bytes: usize) -> Result<String, ClusterError> {
+        self.run_call(|inner, now| inner.state.read_logs(now, container, limit_bytes)).await
     }
 
     /// Streams the pod's log, because all containers of a pod write the same lines.

@@ -213,7 +213,8 @@ fn compose_put(
                 object.section_mut("spec").insert((*field).to_owned(), value);
             }
         }
-        // The writer of a replacement owns the fields that it is changing now or has changed earlier.
+        // A manager that replaces an object owns the fields that this replacement or its earlier writes have
+        // changed.
         retain_changed(schema, &mut mine, object.as_value(), existing.as_value(), "");
         if let Some(before) = owners.own_fields(writer) {
             let mut before = before.clone();

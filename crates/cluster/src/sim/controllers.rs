@@ -1,5 +1,6 @@
-//! Controllers of the simulation. Each step reads one object and its dependents, moves them toward the object's spec, writes the
-//! status, and returns the time of the next step. Controllers are stateless: the same state always produces the same step.
+//! Controllers of the simulation. Each step reads one object and its dependents, moves them toward the
+//! object's spec, writes the status, and returns the time of the next step. Controllers are stateless: the
+//! same state always produces the same step.
 
 mod children;
 pub(crate) mod controller;

@@ -14,7 +14,7 @@ pub struct Faults {
     pub conflict: f64,
     /// A call is refused with 429.
     pub too_many_requests: f64,
-    /// Delay that a 429 response asks the client to observe.
+    /// Delay in the `Retry-After` header of a 429 response.
     pub retry_after: Duration,
     /// A call fails with 500 and nothing is written.
     pub server_error: f64,
@@ -96,7 +96,8 @@ pub(crate) struct EventFault {
     pub(crate) is_gone: bool,
 }
 
-/// Generator of faults. It is not stored on disk, because faults are not part of the simulated state.
+/// Generator of faults. The generator is not stored on disk, because faults are not part of the simulated
+/// state.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultInjector {
     faults: Faults,

@@ -162,7 +162,8 @@ pub(crate) fn remove_path(fields: &mut Fields, path: &[String]) {
 pub(crate) fn add_fields(fields: &mut Fields, other: Fields) {
     for (name, theirs) in other {
         match (fields.get_mut(&name), theirs) {
-            // A node without children covers everything below it.
+            // Merge the children only if both nodes have children. A node without children covers everything
+            // below it.
             (Some(Value::Object(mine)), Value::Object(theirs)) if !mine.is_empty() && !theirs.is_empty() => {
                 add_fields(mine, theirs);
             }

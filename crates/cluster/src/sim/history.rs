@@ -19,13 +19,13 @@ pub(crate) struct Change {
 
 #[derive(Clone, Debug, Default)]
 struct KindHistory {
-    /// Newest revision up to which changes have been dropped.
+    /// Revision of the newest change that was dropped.
     dropped_up_to: u64,
     changes: VecDeque<Change>,
 }
 
-/// Recent changes. They are not stored on disk. Like a restarted API server, a reopened cluster starts with
-/// an empty history and returns Gone.
+/// Recent changes, which are not stored on disk. Like a restarted API server, a reopened cluster starts with
+/// an empty history and returns Gone for older resource versions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     limit: usize,

@@ -1,15 +1,15 @@
 //! Persistence of a simulated cluster: a journal of the writes that it received, with periodic snapshots.
 //!
-//! The folder contains `snapshot`, which contains the number of its journal; the journal `journal-<number>`;
-//! an audit of earlier writes (`audit_file.rs`); and `reached`, which contains the length of the journal
-//! (`journal_length.rs`). Every line of these files consists of a CRC-32 in hexadecimal, a space, and JSON. A
-//! write is added to the journal (by `write(2)`) before it is acknowledged, so acknowledged writes survive if
-//! the process is killed. The journal is not synced to disk, because a rehearsal doesn't have to survive a
-//! power failure.
+//! The folder contains the files `snapshot`, with the number of the current journal; `journal-<number>`, the
+//! journal itself; `audit`, with earlier writes (`audit_file.rs`); and `reached`, with the length of the
+//! journal (`journal_length.rs`). Every line of these files consists of a CRC-32 in hexadecimal, a space, and
+//! JSON. A write is added to the journal (by `write(2)`) before it is acknowledged, so acknowledged writes
+//! survive if the process is killed. The journal is not synced to disk, because a rehearsal doesn't have to
+//! survive a power failure.
 //!
 //! The files contain the cluster's objects, including Secrets, so only the files' owner may read them.
 //!
-//! An incomplete last line is a torn tail and is cut off, unless this makes the journal shorter than its
+//! An incomplete last line is a torn tail and is cut off, unless the journal would then be shorter than its
 //! stored length. Any other damage is an error that reports the line number.
 
 use std::fs::{self, File, OpenOptions};
@@ -121,8 +121,8 @@ fn read_snapshot<State: DeserializeOwned>(
     Ok(Some((file, byte_length(&bytes))))
 }
 
-/// Reads the journal that belongs to a snapshot. Returns its valid length in bytes. `reached` is the length
-/// that was stored before the snapshot was read.
+/// Reads a snapshot's journal, and returns the journal's valid length in bytes. `reached` is the stored
+/// length, which the caller must read before the snapshot.
 fn read_journal<T: DeserializeOwned>(
     dir: &Path,
     reached: JournalLength,
@@ -132,7 +132,7 @@ fn read_journal<T: DeserializeOwned>(
     let path = journal_path(dir, snapshot.unwrap_or(0));
     if !path.try_exists().map_err(io_error(&path))? {
         match snapshot {
-            // The journal is created before the snapshot that refers to it.
+            // A journal is created before the snapshot that refers to it, so its absence is damage.
             Some(_) => return Err(SimError::Missing { path }),
             None if !is_new_folder(dir)? => return Err(SimError::Missing { path: dir.join(SNAPSHOT_NAME) }),
             None => {}
@@ -143,7 +143,8 @@ fn read_journal<T: DeserializeOwned>(
         lines = line;
         take(line, entry)
     })?;
-    // If the first journal has no first line, it is ignored, because it doesn't say which cluster to create.
+    // The first line of the first journal contains the cluster's configuration. Without this line, the
+    // journal is ignored.
     if snapshot.is_some() || lines > 0 {
         reached.check_journal(&path, snapshot.unwrap_or(0), bytes, lines)?;
     }
@@ -205,14 +206,14 @@ impl Replay<'_> {
             (Entry::Write { now, write, fault, audit }, Some(state)) => {
                 state.advance(now);
                 let before = state.audit.last_sequence();
-                // The replay also reproduces refusals.
+                // A write that was refused is refused again, which is not an error.
                 let _ = state.execute(&write, fault);
                 if state.audit.entries_since(before) != audit.as_slice() {
                     return Err(damaged("the write has a different outcome than recorded"));
                 }
             }
-            (Entry::Begin { .. }, Some(_)) => return Err(damaged("it has a second Begin entry")),
-            (_, None) => return Err(damaged("it has no Begin entry")),
+            (Entry::Begin { .. }, Some(_)) => return Err(damaged("the journal has a second Begin entry")),
+            (_, None) => return Err(damaged("the journal has no Begin entry")),
         }
         Ok(())
     }
@@ -280,7 +281,7 @@ impl Journal {
         self.append(&EntryRef::Write { now: state.now, write, fault, audit })?;
         if self.bytes > JOURNAL_BYTES_MIN.max(self.snapshot_bytes) {
             self.rotate(state)?;
-            // The audit is now on disk.
+            // The rotation has written these entries to the audit file.
             state.audit.drop_entries();
         }
         Ok(())
@@ -328,7 +329,7 @@ fn remove_stale_files(dir: &Path, number: u64, filed: AuditFile) {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if (is_journal(&name) || audit_file::is_audit_file(&name)) && !named.contains(&entry.path()) {
-            // A leftover file only takes up space. It is removed the next time the cluster is opened.
+            // A file that can't be removed only takes up space until the cluster is next opened.
             let _ = fs::remove_file(entry.path());
         }
     }

@@ -1,9 +1,9 @@
 //! Stored length of the journal: the file `reached`, which has a single line of fixed length that is
 //! overwritten after every journal entry.
 //!
-//! The line is written after the journal entry. If the process is killed, the journal is therefore at least
-//! as long as the line says. If a journal is shorter, something else must have truncated it. Without this
-//! file, a truncated journal would look like one with a torn tail.
+//! The line is written after the journal entry. Even if the process is killed, the journal is therefore at
+//! least as long as the line says. A shorter journal must have been truncated in some other way. Without this
+//! file, a truncated journal would look like a journal with a torn tail.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -26,8 +26,8 @@ pub(crate) struct JournalLength {
 
 impl JournalLength {
     /// Reads the stored length in a folder, or returns the default if the file doesn't exist. If another
-    /// process may be writing, call this function before reading the journal, so that the journal is at least
-    /// as long as the returned length.
+    /// process may be writing, call this function before reading the journal. The journal is then at least as
+    /// long as the returned length.
     pub(crate) fn load(dir: &Path) -> Result<Self, SimError> {
         let path = dir.join(FILE_NAME);
         let mut read = Self::read(&path);
@@ -42,7 +42,8 @@ impl JournalLength {
 
     fn read(path: &Path) -> Result<Self, SimError> {
         let bytes = read_file(path)?.unwrap_or_default();
-        // The file was created, but the line has not been written yet.
+        // The process that created the file has not written the line yet, or was killed before it could do
+        // so.
         let Some(line) = bytes.strip_suffix(b"\n") else { return Ok(Self::default()) };
         let text: String = parse_line(path, 1, line)?;
         let numbers = text.split_once(' ').map(|(journal, bytes)| (journal.parse(), bytes.parse()));
@@ -50,14 +51,14 @@ impl JournalLength {
             return Err(SimError::Damaged {
                 path: path.to_owned(),
                 line: 1,
-                why: "it does not contain two numbers".to_owned(),
+                why: "the line does not contain two numbers".to_owned(),
             });
         };
         Ok(Self { journal, bytes })
     }
 
-    /// Refuses a journal that is shorter than the stored length. If the stored length belongs to an earlier
-    /// journal, it is ignored, because a newer journal has replaced that one.
+    /// Refuses a journal that is shorter than the stored length. Ignores the length of an earlier journal,
+    /// because this journal has replaced it.
     pub(crate) fn check_journal(
         self,
         path: &Path,

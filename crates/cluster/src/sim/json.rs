@@ -11,8 +11,8 @@ pub(crate) fn rfc3339(time: Timestamp) -> String {
     whole.replace(".000Z", "Z")
 }
 
-/// Returns the value at a path of fields. Every write uses this function rather than a JSON pointer, which would have to be
-/// parsed each time.
+/// Returns the value at a path of fields. Every write uses this function rather than a JSON pointer, which
+/// would have to be parsed each time.
 pub(crate) fn field<'a>(object: &'a Object, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(object.as_value(), |value, name| value.get(*name))
 }

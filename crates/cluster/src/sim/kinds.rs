@@ -14,8 +14,8 @@ struct CustomKind {
     has_status_subresource: bool,
 }
 
-/// Custom kinds, by their definitions. They are derived from the definitions in the cluster and never stored
-/// on disk.
+/// Custom kinds, by definition. The map is derived from the definitions in the cluster and is never stored on
+/// disk.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Kinds {
     discovery: Discovery,

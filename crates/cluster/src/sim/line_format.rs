@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-/// Version of the file format. It must be increased if the same writes would lead to a different state, or if
-/// the layout of the files changes.
+/// Version of the file format. The version must be increased if the same writes would lead to a different
+/// state, or if the layout of the files changes.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 /// Error that is returned when a stored cluster is opened or read.
 #[derive(Debug, thiserror::Error)]
@@ -65,10 +65,10 @@ fn open_file(path: &Path) -> Result<Option<File>, SimError> {
     };
     let damaged = |reason: &str| SimError::Damaged { path: path.to_owned(), line: 1, why: reason.to_owned() };
     if !found.is_file() {
-        return Err(damaged("it is not a regular file"));
+        return Err(damaged("not a regular file"));
     }
     if found.len() > FILE_MAX_BYTES {
-        return Err(damaged("it exceeds the maximum size"));
+        return Err(damaged("the file exceeds the maximum size"));
     }
     match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -103,7 +103,7 @@ pub(crate) fn format_line(value: &impl Serialize) -> io::Result<Vec<u8>> {
 /// Parses one complete line without its line ending.
 pub(crate) fn parse_line<T: DeserializeOwned>(path: &Path, line: usize, bytes: &[u8]) -> Result<T, SimError> {
     let damaged = |why: String| SimError::Damaged { path: path.to_owned(), line, why };
-    let (sum, body) = bytes.split_at_checked(9).ok_or_else(|| damaged("it is too short".to_owned()))?;
+    let (sum, body) = bytes.split_at_checked(9).ok_or_else(|| damaged("the line is too short".to_owned()))?;
     let sum = std::str::from_utf8(sum).ok().and_then(|text| u32::from_str_radix(text.trim_end(), 16).ok());
     if sum != Some(crc32fast::hash(body)) {
         return Err(damaged("the checksum does not match".to_owned()));
@@ -179,7 +179,7 @@ pub(crate) fn is_torn(tail: &[u8]) -> bool {
         8 => *byte == b' ',
         _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
     });
-    // An incomplete number may be invalid JSON, but that is not an error at the end of the data.
+    // A number that was cut off may be invalid JSON, so ignore a number at the end of the data.
     let number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
     let before = body.iter().rposition(|byte| !number(byte)).map_or(0, |last| last.saturating_add(1));
     is_sum
@@ -190,7 +190,7 @@ pub(crate) fn is_torn(tail: &[u8]) -> bool {
 }
 
 fn damaged_line_error(path: &Path, line: usize) -> SimError {
-    let why = "it is incomplete and not the start of a record".to_owned();
+    let why = "the line is incomplete and not the start of a record".to_owned();
     SimError::Damaged { path: path.to_owned(), line, why }
 }
 

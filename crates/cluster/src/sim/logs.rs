@@ -26,12 +26,11 @@ impl SimState {
     pub fn read_logs(
         &mut self,
         now: Timestamp,
-        namespace: &str,
-        pod: &str,
+        container: &Container,
         limit_bytes: usize,
     ) -> Result<String, ClusterError> {
         self.begin_read(now)?;
-        let (_, lines) = self.pod_lines(namespace, pod)?;
+        let (_, lines) = self.pod_lines(&container.namespace, &container.pod)?;
         let written = lines.into_iter().filter(|(at, _)| *at <= now);
         let text: String = written.map(|(_, line)| line).collect();
         let mut start = text.len().saturating_sub(limit_bytes);

@@ -129,7 +129,7 @@ fn remove_items(
         if kept.is_none() && others.is_empty() {
             return false;
         }
-        // The new items have already replaced the old items with this key.
+        // In `new`, the node covers all items with this key. They have already replaced the old items.
         if kept.is_some_and(Fields::is_empty) {
             return true;
         }

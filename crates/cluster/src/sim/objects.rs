@@ -50,8 +50,8 @@ impl Objects {
             .insert(name, stored)
     }
 
-    /// Removes an object. Empty maps remain, but there are never more of them than kinds and namespaces that
-    /// have been used.
+    /// Removes an object. Leaves empty maps in place, because their number is limited by the kinds and
+    /// namespaces that have been used.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<StoredObject> {
         self.0.get_mut(&key.group)?.get_mut(&key.kind)?.get_mut(&key.namespace)?.remove(&key.name)
     }

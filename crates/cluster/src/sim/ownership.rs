@@ -221,8 +221,8 @@ impl FieldOwners {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldConflict {
     manager: String,
-    /// API version that the other manager used, because it may have written a different version. `None` if it
-    /// used server-side apply.
+    /// API version that the other manager used, which may differ from the version of this write. `None` if
+    /// the other manager used server-side apply.
     api_version: Option<String>,
     paths: Vec<Vec<String>>,
 }

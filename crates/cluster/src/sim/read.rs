@@ -39,7 +39,8 @@ impl SimState {
         Ok(self.find(&key).map(|stored| with_decoded_fields(convert_to_version(&stored.object, gvk))))
     }
 
-    /// Returns all objects of a kind, in all namespaces. If faults are configured, the list may be older than the newest write.
+    /// Returns all objects of a kind, in all namespaces. If faults are configured, the list may be older than
+    /// the newest write.
     pub fn list(&mut self, now: Timestamp, gvk: &Gvk) -> Result<Listing, ClusterError> {
         self.begin_read(now)?;
         self.is_namespaced(gvk)?;
@@ -75,8 +76,8 @@ impl SimState {
             }
         }
         let named = keys.iter().filter_map(|key| Some(self.find(key)?.object.as_ref()));
-        // A search in a real cluster doesn't cover other namespaces, so the simulation's search doesn't
-        // either.
+        // As on a real cluster, consider only objects in the inventory and objects that match the search's
+        // kinds and selector.
         let places = self.inventory_keys(&query.inventory);
         let kinds = query.searched_kinds();
         let search = query.tracking_selector(named);
@@ -102,8 +103,8 @@ impl SimState {
         Ok(found.collect())
     }
 
-    /// Returns candidates for an application's objects. They may include objects of other applications. Only
-    /// the default label is indexed.
+    /// Returns candidates for an application's objects, possibly including objects of other applications.
+    /// Only the default label is indexed.
     fn tracking_candidates<'s>(
         &'s self,
         query: &'s LiveQuery,
@@ -133,7 +134,7 @@ impl SimState {
         let mut owners = vec![owner.uid()];
         while let Some(uid) = owners.pop() {
             for (key, stored) in self.children(uid) {
-                // Owner references may form a cycle.
+                // Visit each object only once, because owner references may form a cycle.
                 if found.insert(key, stored).is_none() {
                     owners.push(stored.object.uid());
                 }

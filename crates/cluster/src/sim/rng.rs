@@ -24,7 +24,8 @@ impl Rng {
         if probability <= 0.0 {
             return false;
         }
-        // An f64 represents 32 bits exactly, which is finer than any probability in tests.
+        // An `f64` represents every 32-bit integer exactly. This resolution is finer than any probability in
+        // tests.
         let drawn = u32::try_from(self.next() >> 32).unwrap_or(u32::MAX);
         f64::from(drawn) < probability * (f64::from(u32::MAX) + 1.0)
     }

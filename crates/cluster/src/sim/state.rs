@@ -1,7 +1,8 @@
 //! State of the simulated cluster, and the few functions that change it.
 //!
-//! Every change to an object goes through [`SimState::insert`], [`SimState::update`] or [`SimState::remove_object`]. Only these
-//! functions assign resource versions, maintain the indexes, record changes for watches and wake the controllers.
+//! Every change to an object goes through [`SimState::insert`], [`SimState::update`] or
+//! [`SimState::remove_object`]. Only these functions assign resource versions, maintain the indexes, record
+//! changes for watches and wake the controllers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +30,8 @@ use crate::ClusterError;
 #[derive(Clone, Debug)]
 pub struct SimState {
     pub(crate) config: SimConfig,
-    /// Latest time that a caller has passed to this cluster. It never decreases, even if the clock does.
+    /// Latest time that a caller has passed to this cluster. This time never decreases, even if the clock is
+    /// set back.
     pub(crate) now: Timestamp,
     pub(crate) revision: u64,
     pub(crate) rng: Rng,
@@ -150,11 +152,12 @@ impl SimState {
             held_until: None,
         };
         let previous = self.objects.insert(stored);
-        assert!(previous.is_none(), "an object is inserted only where none exists");
+        assert!(previous.is_none(), "the object to insert already exists");
         object
     }
 
-    /// Replaces an object with its next version. Wakes the controllers of its owners and, if `own` is set, its own controller.
+    /// Replaces an object with its next version. Wakes the controllers of its owners and, if `own` is set,
+    /// its own controller.
     pub(crate) fn update(&mut self, key: &ObjectKey, mut object: Object, own: bool) -> Option<Arc<Object>> {
         let before = self.objects.get(key)?.object.clone();
         self.stamp_revision(&mut object);
@@ -191,12 +194,14 @@ impl SimState {
         self.kinds.unregister(key);
     }
 
-    /// Wakes the objects that are waiting for an object to be removed: its dependents, its namespace and its definition.
+    /// Wakes the objects that are waiting for an object to be removed: its dependents, its namespace and its
+    /// definition.
     fn wake_after_removal(&mut self, key: &ObjectKey, last: &Object) {
         let at = self.now + self.config.reaction;
         let children: Vec<ObjectKey> = self.index.children(last.uid()).cloned().collect();
         children.iter().for_each(|child| self.timers.schedule(child, at));
-        // A Deployment that recreates its pods waits until the pods of its ReplicaSets are deleted.
+        // Wake the owner's owners as well. A Deployment that recreates its pods waits until the pods of its
+        // ReplicaSets are deleted.
         for owner in self.owners(last) {
             let above = self.find(&owner.key).map(|stored| self.owners(&stored.object)).unwrap_or_default();
             above.iter().for_each(|above| self.timers.schedule(&above.key, at));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tidegate_model::{ObjectKey, Timestamp};
 
-/// Scheduled controller steps. Each object is scheduled at most once, at the earliest requested time. Controllers read the whole
-/// state, so one step covers all requests made before it.
+/// Scheduled controller steps. Each object is scheduled at most once, at the earliest requested time.
+/// Controllers read the whole state, so one step covers all requests made before it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Timers {
     due: BTreeMap<(Timestamp, u64), ObjectKey>,

@@ -179,7 +179,7 @@ fn check_base64(object: &Object) -> Result<(), String> {
     let is_digit = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '+' | '/');
     let entries = object.pointer("/data").and_then(Value::as_object);
     for (name, value) in entries.into_iter().flatten() {
-        // Go's base64 decoder ignores line breaks.
+        // Remove line breaks, which Go's base64 decoder ignores.
         let text: String =
             value.as_str().unwrap_or_default().chars().filter(|sign| !matches!(sign, '\n' | '\r')).collect();
         let digits = text.trim_end_matches('=');

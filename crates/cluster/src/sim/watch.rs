@@ -23,7 +23,8 @@ pub struct WatchCursor {
     delayed: Option<(u64, Timestamp)>,
 }
 
-/// Maximum number of events per call. A watcher that is far behind needs several calls, so that it doesn't block the cluster.
+/// Maximum number of events per call. A watcher that is far behind makes several calls instead of blocking
+/// the cluster.
 const EVENTS_PER_CALL_MAX: usize = 256;
 /// Number of revisions after which a watcher of a quiet kind receives a bookmark.
 const REVISIONS_PER_BOOKMARK: u64 = 1000;

@@ -89,8 +89,8 @@ impl Watcher {
     }
 }
 
-/// Returns the delay. It is at least one millisecond, which is the resolution of the clock. Steps that are
-/// already due run at the next tick.
+/// Returns the delay, which is at least one millisecond, the resolution of the clock. Steps that are already
+/// due run at the next tick.
 fn delay_until(now: Timestamp, at: Timestamp) -> Duration {
     at.since(now).max(Duration::from_millis(1))
 }

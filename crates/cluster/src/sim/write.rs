@@ -1,5 +1,5 @@
 //! Entry point for external writes: runs the steps that are due, draws a fault, executes or refuses the
-//! write, and records it in the audit.
+//! write, and records it in the audit log.
 
 use std::borrow::Cow;
 
@@ -217,7 +217,7 @@ impl SimState {
         })
     }
 
-    /// If the kind doesn't have a status subresource, the object is written as a whole.
+    /// Writes an object's status, or the whole object if its kind doesn't have a status subresource.
     fn execute_put_status(
         &mut self,
         object: &Object,

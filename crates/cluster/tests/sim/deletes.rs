@@ -86,7 +86,7 @@ fn finalizers_keep_an_object_until_the_last_is_removed() {
     assert_eq!(remove(&mut world, &uid, "a.io/x"), 1);
     assert_eq!((world.last_audit().verb, world.last_audit().code), (Verb::Patch, 200));
     assert!(world.get("ConfigMap", "web").is_some());
-    assert_eq!(remove(&mut world, &uid, "a.io/x"), 0, "there is nothing to write");
+    assert_eq!(remove(&mut world, &uid, "a.io/x"), 0, "no finalizer is left to remove");
     assert_eq!(remove(&mut world, "another", "b.io/y"), 0);
     assert_eq!(remove(&mut world, &uid, "b.io/y"), 1);
     assert!(world.get("ConfigMap", "web").is_none());
@@ -139,7 +139,7 @@ fn an_object_without_remaining_owners_is_deleted() {
     world.apply(&owned(json!([owner(&a), owner(&b)])));
     world.delete("ConfigMap", "a", Background).unwrap();
     world.run_until_idle();
-    assert!(world.get("ConfigMap", "owned").is_some(), "one owner is left");
+    assert!(world.get("ConfigMap", "owned").is_some(), "one owner still exists");
     world.delete("ConfigMap", "b", Background).unwrap();
     world.run_until_idle();
     assert!(world.get("ConfigMap", "owned").is_none());

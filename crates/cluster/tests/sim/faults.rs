@@ -78,7 +78,7 @@ fn a_stale_list_is_an_earlier_state() {
         assert!(from < world.state.revision());
     }
     let current = world.state.get(world.now, &gvk("ConfigMap"), "default", "c3").unwrap().unwrap();
-    assert_eq!(current.text("/data/n"), "19", "a single read is never stale");
+    assert_eq!(current.text("/data/n"), "19", "a get is never stale");
 }
 
 /// Returns the names that a watch delivers for three creations.

@@ -51,7 +51,7 @@ fn a_kind_is_served_once_its_definition_is_established() {
     assert_eq!(
         changed.pointer("/spec/parts"),
         Some(&json!([{"name": "b"}])),
-        "lists of unknown kinds are one value"
+        "lists of custom kinds are atomic"
     );
 }
 
@@ -75,7 +75,7 @@ fn a_deleted_definition_deletes_its_objects() {
     assert!(world.names("CustomResourceDefinition").is_empty());
     assert!(world.state.list(world.now, &gvk("Widget")).is_err());
     let again = world.state.remove_finalizer(world.now, &super::key("Widget", "w"), &uid, "x.io/y", None);
-    assert_eq!(again, Ok(()), "what is gone needs nothing removed");
+    assert_eq!(again, Ok(()), "removing a finalizer from a deleted object succeeds");
     assert_refused(&world.refused_write(&widget(), SSA), UnknownKind, "no matches for kind");
 }
 

@@ -8,8 +8,8 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::json;
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
 use tidegate_cluster::{
-    Call, Cluster, ClusterError, ErrorKind, Layer, Scope, ScopeChange, Verb, WatchBackoff, WatchStream,
-    list_and_watch,
+    Call, Cluster, ClusterError, ErrorKind, Layer, PendingCall, Scope, ScopeChange, Verb, WatchBackoff,
+    WatchStream, list_and_watch,
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -36,11 +36,7 @@ impl Layer for WatchEndingCluster {
         self.cluster.as_ref()
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         if call.verb == Verb::List {
             self.calls.lock().unwrap().push("list".to_owned());
         }
@@ -139,7 +135,7 @@ async fn a_new_watch_repeats_and_loses_nothing() {
     assert_eq!(follow.next_change().await, "applied first");
     follow.end_watches();
     follow.settle().await;
-    assert_eq!(follow.calls().len(), 2, "the next one comes after a pause");
+    assert_eq!(follow.calls().len(), 2, "the next watch starts after a pause");
     // A write between two watches.
     let second = follow.write_object("second", 1).await;
     assert_eq!(follow.next_change().await, "applied second");

@@ -8,8 +8,8 @@ use futures_util::StreamExt as _;
 use serde_json::json;
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
 use tidegate_cluster::{
-    Call, Cluster, ClusterError, Container, ErrorKind, Layer, LogStart, LogStream, Propagation, WatchBackoff,
-    follow_container,
+    Call, Cluster, ClusterError, Container, ErrorKind, Layer, LogStart, LogStream, PendingCall, Propagation,
+    WatchBackoff, follow_container,
 };
 use tidegate_model::Object;
 use tokio::time::Instant;
@@ -43,11 +43,7 @@ impl Layer for CuttingCluster {
         self.cluster.as_ref()
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        _: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, _: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         answer.await
     }
 
@@ -120,7 +116,7 @@ async fn lines_are_written_evenly_and_end_with_the_pod() {
     assert_eq!(seen, (1..).zip(expected.iter().cloned()).collect::<Vec<_>>());
     assert_eq!(began.elapsed().as_secs(), 10, "it ends with the pod");
     // The log currently ends with the latest line.
-    let text = cluster.logs("default", "talker", "main", 1 << 20).await.unwrap();
+    let text = cluster.logs(&container(), 1 << 20).await.unwrap();
     assert_eq!(text, expected.join("\n"));
     let last = cluster.follow_logs(&container(), LogStart::Last(2)).await.unwrap();
     assert_eq!(collect_texts(last).await, expected[7..]);
@@ -134,12 +130,12 @@ async fn lines_are_written_evenly_and_end_with_the_pod() {
 async fn the_last_bytes_are_those_written_so_far() {
     let (cluster, _, expected) = create_pod("10s", 9).await;
     tokio::time::sleep(Duration::from_millis(4500)).await;
-    let text = cluster.logs("default", "talker", "main", 1 << 20).await.unwrap();
+    let text = cluster.logs(&container(), 1 << 20).await.unwrap();
     assert_eq!(text.lines().collect::<Vec<_>>(), expected[..4]);
 }
 
-/// Each line must be delivered exactly once and in order, regardless of where and how the stream is cut. Lines within the same
-/// millisecond have the same time.
+/// Each line must be delivered exactly once and in order, regardless of where and how the stream is cut.
+/// Lines within the same millisecond have the same time.
 #[tokio::test(start_paused = true)]
 async fn a_cut_stream_resumes_without_repeating_or_losing_a_line() {
     for cut in [
@@ -180,11 +176,7 @@ impl Layer for MidLineCuttingCluster {
         self.0.inner()
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        _: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, _: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         answer.await
     }
 
@@ -219,8 +211,8 @@ async fn an_unfinished_line_is_not_requested_forever() {
     let lines =
         follow_container(Arc::clone(&stammering) as _, container(), pod.uid().to_owned(), 1000, BACKOFF);
     assert_eq!(collect_texts(lines).await, expected[..1], "complete lines are returned once");
-    // One stream was opened before the container's end was noticed and one after it, followed by retries with
-    // delays up to the limit.
+    // One stream was opened before the container's end was noticed, and a second stream afterwards. The other
+    // streams are retries, up to the limit.
     assert_eq!(stammering.0.opened_streams.load(Ordering::SeqCst), 2 + 16);
     let paused = began.elapsed();
     assert!(paused >= BACKOFF.max * 12 && paused <= BACKOFF.max * 16, "{paused:?}");
@@ -269,11 +261,7 @@ impl Layer for RefusingCluster {
         self.0.as_ref()
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        _: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, _: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         answer.await
     }
 

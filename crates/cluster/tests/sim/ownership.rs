@@ -57,7 +57,11 @@ fn force_takes_over_a_field_from_its_owner() {
     assert_refused(&world.refused_write(&mine, SSA), ErrorKind::Conflict, ".spec.replicas");
     let taken = world.write(&mine, FORCE).unwrap().object;
     assert_eq!(taken.integer("/spec/replicas"), Some(3));
-    assert_eq!(managers(&taken), [("tidegate".to_owned(), "Apply".to_owned())], "the other owns nothing now");
+    assert_eq!(
+        managers(&taken),
+        [("tidegate".to_owned(), "Apply".to_owned())],
+        "the other manager no longer owns any fields"
+    );
 }
 
 #[test]
@@ -266,7 +270,7 @@ fn fields_applied_by_kubectl_are_taken_over() {
     let after = world.state.apply(now, taking.clone()).unwrap().object;
     assert_eq!(after.pointer("/data"), Some(&json!({"kept": "2", "theirs": "1"})));
     let last_applied = "kubectl.kubernetes.io/last-applied-configuration";
-    assert_eq!(after.annotation(last_applied), None, "it belonged to kubectl's share");
+    assert_eq!(after.annotation(last_applied), None, "kubectl owned the annotation");
     let ours = ("tidegate".to_owned(), "Apply".to_owned());
     let names = managers(&after);
     assert!(names.len() == 2 && names.contains(&ours), "{names:?}");

@@ -36,7 +36,7 @@ fn open_cluster(dir: &Path, clock: &ManualClock) -> Result<SimCluster, SimError>
 }
 
 fn apply(cluster: &SimCluster, request: ApplyRequest) -> Result<ApplyResult, ClusterError> {
-    cluster.apply(request).now_or_never().expect("without latency a call does not wait")
+    cluster.apply(request).now_or_never().expect("a call without latency does not wait")
 }
 
 fn cluster_state(cluster: &SimCluster, dir: &Path) -> (Vec<Object>, Vec<AuditEntry>, Option<Timestamp>) {
@@ -125,7 +125,10 @@ fn a_snapshot_replaces_a_long_journal_without_other_changes() {
             drop(cluster);
             cluster = open_cluster(dir.path(), &clock).unwrap();
             assert_eq!(cluster_state(&cluster, dir.path()), before, "after step {step}");
-            assert!(before.1.ends_with(&cluster.audit()) && before.1.len() >= 2 * step, "the audit is whole");
+            assert!(
+                before.1.ends_with(&cluster.audit()) && before.1.len() >= 2 * step,
+                "the audit is complete"
+            );
         }
     }
     assert!(snapshots > 5);
@@ -237,7 +240,7 @@ fn a_journal_that_no_kill_can_leave_is_damaged() {
     let first = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     let fails = |content: &[u8], text: &str| {
         fs::write(&journal, content).unwrap();
-        assert!(has_stored_cluster(dir.path()).unwrap(), "it is not missing");
+        assert!(has_stored_cluster(dir.path()).unwrap(), "the cluster is damaged, not missing");
         for error in
             [open_cluster(dir.path(), &clock).map(drop).unwrap_err(), read_audit(dir.path()).unwrap_err()]
         {
@@ -279,7 +282,7 @@ fn a_truncated_journal_after_a_snapshot_is_damaged() {
     }
     let snapshot = fs::read(dir.path().join("snapshot")).unwrap();
     let journal = dir.path().join("journal-1");
-    assert_eq!(fs::read(&journal).unwrap(), b"", "nothing came after the snapshot");
+    assert_eq!(fs::read(&journal).unwrap(), b"", "no write followed the snapshot");
     drop(cluster);
     let cluster = open_cluster(dir.path(), &clock).unwrap();
     run_activity(&cluster, &clock, 0);

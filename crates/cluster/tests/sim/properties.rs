@@ -111,24 +111,27 @@ fn check_versions(
     for (name, now) in after {
         assert!(version_of(now) <= revisions.1);
         let Some(then) = before.get(name).filter(|then| then.uid() == now.uid()) else {
-            assert!(version_of(now) > revisions.0, "{name} is new, so its version is");
+            assert!(version_of(now) > revisions.0, "{name} is new but has an old version");
             continue;
         };
         assert_eq!(
             then == now,
             then.resource_version() == now.resource_version(),
-            "{name}: a version for every change"
+            "{name}: the version changes exactly when the object changes"
         );
         assert!(version_of(then) <= version_of(now) && then.generation() <= now.generation());
         // A volume name or the scheduling of a pod does not increase the generation, so for some kinds this
         // holds in only one direction.
         let same = without_metadata_and_status(then) == without_metadata_and_status(now);
-        assert!(!same || then.generation() == now.generation(), "{name}: a generation only for a new spec");
+        assert!(
+            !same || then.generation() == now.generation(),
+            "{name}: the generation changed without a spec change"
+        );
         assert!(
             now.generation() == 0 || same || then.generation() < now.generation(),
-            "{name}: a new spec without a generation"
+            "{name}: the spec changed without a new generation"
         );
-        assert!(!then.is_deleting() || now.is_deleting(), "{name}: deletion is not taken back");
+        assert!(!then.is_deleting() || now.is_deleting(), "{name}: a deletion was undone");
     }
 }
 
@@ -141,7 +144,10 @@ fn check_no_orphans(world: &mut World) {
         assert!(uids.contains(&owner), "{object} outlived its owner");
     }
     for object in world.state.objects().filter(|object| object.is_deleting()) {
-        assert!(object.finalizers().next().is_some(), "{object} is deleting, and nothing keeps it");
+        assert!(
+            object.finalizers().next().is_some(),
+            "{object} is being deleted, but nothing blocks its removal"
+        );
     }
 }
 

@@ -151,15 +151,15 @@ impl World {
             }
             self.state.advance(self.now);
         }
-        panic!("the cluster does not come to rest");
+        panic!("the cluster does not become idle");
     }
 
     pub(crate) fn health(&mut self, kind: &str, name: &str) -> HealthStatus {
-        let object = self.get(kind, name).unwrap_or_else(|| panic!("{kind} {name} is not there"));
+        let object = self.get(kind, name).unwrap_or_else(|| panic!("{kind} {name} does not exist"));
         tidegate_health::HealthRules::built_in()
             .assess(&object, self.now)
             .expect("the kind has a health rule")
-            .expect("the status makes sense")
+            .expect("the status is valid")
             .status
     }
 

@@ -1,4 +1,4 @@
-//! Results of writes, and their audit.
+//! Results of writes, and their audit entries.
 
 use serde_json::json;
 use tidegate_cluster::WriteMode;
@@ -67,7 +67,7 @@ fn only_a_changed_spec_increases_the_generation() {
         assert_eq!(scaled.object.generation(), 2);
         assert!(
             scaled.object.integer("/status/observedGeneration") == Some(1),
-            "the controller has not looked yet"
+            "the controller has not run yet"
         );
         world.run_until_idle();
         let seen = world.get("Deployment", "api").unwrap();
@@ -134,7 +134,7 @@ fn recreation_is_a_deletion_followed_by_a_creation() {
     let audit: Vec<_> = world.state.audit().iter().map(|entry| (entry.verb, entry.code)).collect();
     assert_eq!(audit, [(Verb::Create, 201), (Verb::Delete, 200), (Verb::Create, 201)]);
     world.run_until_idle();
-    assert_eq!(world.pods().len(), 1, "the old pod went with its owner");
+    assert_eq!(world.pods().len(), 1, "the old pod was deleted with its owner");
 
     let held = with_value(&job, "/metadata/name", json!("held"));
     let held = with_value(&held, "/metadata/finalizers", json!(["example.com/hold"]));

@@ -23,15 +23,15 @@ use crate::log::{AppendFailure, Log, LogFailure, is_rejection};
 /// Maximum number of batches in one group, which keeps each flush short.
 const GROUP_MAX: usize = 1024;
 
-/// Number of single-batch groups that follow after the log has rejected a group. The operation with the
-/// rejected batch retries, and its failures must not affect other operations.
+/// Number of groups after a rejected group that contain only a single batch. The operation with the rejected
+/// batch retries, and its failures must not affect the batches of other operations.
 const SINGLE_BATCH_GROUPS: usize = 256;
 
-/// Encodes records. Runs on the blocking thread, because a snapshot can be large. The log does not know which
-/// state machine the records belong to.
+/// Encodes a batch of records, regardless of the state machine that produced them. Runs on the blocking
+/// thread, because a snapshot can be large.
 pub(crate) type Encode = Box<dyn FnOnce() -> Result<RawAppend, LogError> + Send>;
 
-/// Callback that reports the outcome of a batch to its sender. It is called once.
+/// Callback that reports the outcome of a batch to its sender, exactly once.
 pub(crate) type OutcomeCallback = Box<dyn FnOnce(Result<(), AppendFailure>) + Send>;
 
 /// Histogram bounds for flush durations in seconds, ranging from a fast disk to a disk that hangs.
@@ -84,7 +84,8 @@ impl LogHandle {
                     return Ok(());
                 }
             }
-            // The actor has failed. Either it is replaced, or the engine stops using the log.
+            // The actor has failed. Wait until the supervisor replaces the actor or the engine stops using
+            // the log.
             changes.changed().await.map_err(|_| EngineError::Stopped)?;
         }
     }
@@ -164,7 +165,7 @@ pub(crate) struct LogState {
     /// Reporters to notify when the group in flight has been written.
     reporters: Vec<OutcomeReporter>,
     flush_replies: Vec<oneshot::Sender<()>>,
-    /// Number of single-batch groups that are still to come, after the log has rejected a group.
+    /// Remaining number of single-batch groups after the log has rejected a group.
     single_batch_groups: usize,
 }
 
@@ -187,7 +188,7 @@ impl Actor for LogActor {
             flush_replies,
             single_batch_groups: 0,
         };
-        // A failed actor may have left a group in flight. Writing an empty group waits for it.
+        // A failed actor may have left a group in flight. Writing an empty group waits for that group.
         state.start_write(&myself, Vec::new());
         Ok(state)
     }
@@ -238,7 +239,7 @@ impl LogState {
                     group.push(encode);
                     self.reporters.push(reporter);
                 }
-                // There is no earlier write in flight to wait for.
+                // No earlier batch is in flight, so the flush is already complete.
                 QueueEntry::Flush(reply) if group.is_empty() => {
                     let _ = reply.send(());
                 }
@@ -256,8 +257,8 @@ impl LogState {
         let (log, failure, permit) = (Arc::clone(log), Arc::clone(failure), Arc::clone(write_permit));
         let measures = Arc::clone(metrics);
         let myself = myself.clone();
-        // Not awaited, so that the next group can collect batches in the meantime. The outcome arrives as a
-        // message.
+        // Don't await the write, so that the next group can collect batches in the meantime. The outcome
+        // arrives as a message.
         tokio::spawn(async move {
             // The semaphore is never closed.
             let Ok(_permit) = permit.acquire_owned().await else { return };
@@ -269,7 +270,7 @@ impl LogState {
                         let log = Arc::clone(&log);
                         move || append_group(&log, group, &failure)
                     });
-                    // The runtime is shutting down.
+                    // The write is canceled only if the runtime is shutting down.
                     let written = writing.await.unwrap_or(Err(AppendFailure::Lost));
                     measures.flushes.observe(begin.elapsed());
                     if log.is_compaction_due() {

@@ -34,7 +34,7 @@ use self::sync_effects::{Reply, SyncEffects};
 /// first, so that a single evaluation of the wave handles many results.
 const BURST_COMMANDS_MIN: usize = 64;
 /// Number of commands in flight above which an evaluation is so expensive that the actor waits for a burst.
-/// This keeps the total cost of wide waves linear even if results arrive slowly.
+/// The wait keeps the total cost of wide waves linear even if results arrive slowly.
 const WIDE_BURST_COMMANDS_MIN: usize = 512;
 /// Maximum time to wait for a burst to accumulate.
 const BURST_WAIT_MAX: Duration = Duration::from_millis(1);
@@ -59,8 +59,8 @@ pub(crate) enum OperationMessage {
     Shutdown,
 }
 
-/// Maximum time to stop an operation's hooks after a user has requested the end of the operation. The
-/// operation finishes within five seconds, even if a hook or a call hangs.
+/// Maximum time to stop an operation's hooks after a user has asked the operation to end. The operation
+/// finishes within five seconds, even if a hook or a call hangs.
 const HOOK_STOP_TIMEOUT: Duration = Duration::from_secs(4);
 /// Interval at which the actor gives up on the remaining hooks once [`HOOK_STOP_TIMEOUT`] has expired.
 const HOOK_ABANDON_INTERVAL: Duration = Duration::from_millis(100);
@@ -121,13 +121,13 @@ pub(crate) struct OperationState {
     inbox: Inbox,
     runner: OperationRunner,
     is_finished: bool,
-    /// Time limit for stopping hooks. It starts over in each process.
+    /// Time limit for stopping hooks. The limit restarts in each process.
     stop_deadline: StopDeadline,
 }
 
 /// State of the time limit for stopping hooks.
 enum StopDeadline {
-    /// No user has requested the end of the operation.
+    /// No user has asked the operation to end.
     None,
     /// The time limit is running.
     Running,
@@ -277,7 +277,8 @@ impl OperationState {
         }
     }
 
-    /// Records the health rules before the operation acts on a result of these rules or reports it.
+    /// Records the current health rules. Must be called before the operation uses or reports a result of
+    /// these rules.
     fn record_health_rules(&mut self) -> Result<(), ActorProcessingErr> {
         let digest = self.shared.health.digest();
         if self.runner.state().needs_health_rules(digest) {
@@ -287,8 +288,7 @@ impl OperationState {
         Ok(())
     }
 
-    /// Enforces the time limit for stopping an operation's hooks after a user has requested the end of the
-    /// operation.
+    /// Enforces the time limit for stopping an operation's hooks after a user has asked the operation to end.
     fn enforce_stop_deadline(&mut self, myself: &ActorRef<OperationMessage>) {
         if !self.runner.state().should_end_immediately() {
             return;
@@ -314,8 +314,8 @@ impl OperationState {
     /// Treats all watches as ended, so that the outstanding subscriptions start again.
     fn restart_watches(&mut self) -> Result<(), ActorProcessingErr> {
         let now = self.now();
-        // The claim keeper doesn't depend on the watches. If it isn't running because the cluster was
-        // unknown, it starts now.
+        // The claim keeper doesn't depend on the watches, so a running keeper continues. If no keeper is
+        // running because the cluster was unknown, a keeper starts now.
         let is_kept = self.runner.effects().keeper.is_some();
         let watched =
             self.runner.subscriptions().filter(|command| !(is_kept && matches!(command, Command::Claim)));
@@ -330,8 +330,8 @@ impl OperationState {
         let (state, now) = (self.runner.state(), self.now());
         let mut explanation = explain(state, now);
         let backpressure = self.backpressure().filter(|backpressure| {
-            // An unresponsive server counts only after a call has timed out. A delay that the server requests
-            // always counts.
+            // A recorded outage takes precedence over an unresponsive server. A delay that the server has
+            // requested is always shown.
             matches!(backpressure, Backpressure::RateLimited { .. }) || explanation.trouble.is_none()
         });
         if let Some(backpressure) = backpressure.filter(|_| !state.is_finished()) {
@@ -341,7 +341,7 @@ impl OperationState {
         Ok(Inspection { view, explanation })
     }
 
-    /// Returns the running hooks as cluster objects. All of them belong to the same wave.
+    /// Returns the running hooks as cluster objects. All running hooks are in the same wave.
     fn running_hooks(&self) -> Result<RunningHooks, EngineError> {
         let state = self.runner.state();
         let header = state.header().ok_or(EngineError::UnknownOperation { operation: self.id })?;
@@ -349,7 +349,7 @@ impl OperationState {
             state.operation().and_then(|operation| Some((operation, operation.current_wave()?.0)));
         let tasks = current_wave.into_iter().flat_map(|(operation, wave)| operation.wave_tasks(wave));
         let hooks = tasks.filter(|(_, task, state)| task.is_hook() && state.progress == Progress::Running);
-        // Hooks that a hook runner executes don't have a cluster object.
+        // Omit hooks that a hook runner executes, because they don't have an object in the cluster.
         let hooks = hooks.filter_map(|(_, task, state)| {
             let uid =
                 state.applied.as_ref().map(|applied| applied.uid.clone()).filter(|uid| !uid.is_empty())?;
@@ -366,8 +366,8 @@ impl OperationState {
         self.shared.clusters.get(destination)?.connection().backpressure()
     }
 
-    /// Reports once that the operation has finished. The supervisor then stops the actor. If the actor
-    /// stopped itself, the supervisor would be notified of the exit before it receives this message.
+    /// Reports once that the operation has finished, and lets the supervisor stop the actor. If the actor
+    /// stopped itself, the supervisor would learn of the exit before it receives this report.
     fn report_finished(&mut self) {
         if std::mem::replace(&mut self.is_finished, true) {
             return;
@@ -385,7 +385,7 @@ impl OperationState {
 
 impl Drop for OperationState {
     fn drop(&mut self) {
-        // `post_stop` isn't called after a panic.
+        // `post_stop` isn't called after a panic, so drop the subscriptions here.
         self.drop_subscriptions();
     }
 }

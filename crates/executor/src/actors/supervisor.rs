@@ -1,6 +1,6 @@
-//! The supervisor, to which all of the engine's actors are linked. It starts actors, restarts failed actors
-//! as often as [`restarts`](crate::restarts) allows, and keeps track of waiting callers. When the supervisor
-//! ends, all actors end.
+//! The supervisor, to which all of the engine's actors are linked. The supervisor starts actors, restarts
+//! failed actors as often as [`restarts`](crate::restarts) allows, and keeps track of waiting callers. When
+//! the supervisor ends, all actors end.
 //!
 //! | failed actor | consequence | consequence for its dependents |
 //! | --- | --- | --- |
@@ -160,7 +160,7 @@ impl Actor for Supervisor {
         let (cell, error, ended) = match event {
             SupervisionEvent::ActorFailed(cell, error) => (cell, error, false),
             SupervisionEvent::ActorTerminated(cell, _, reason) => {
-                (cell, reason.unwrap_or_else(|| "it was stopped".to_owned()).into(), true)
+                (cell, reason.unwrap_or_else(|| "the actor was stopped".to_owned()).into(), true)
             }
             _ => return Ok(()),
         };
@@ -264,7 +264,7 @@ impl SupervisorState {
     }
 
     /// Returns the number of entries about operations in memory: actors, submissions, recent results,
-    /// listeners and places in groups.
+    /// listeners and slots in concurrency groups.
     fn entries(&self) -> usize {
         let counts = [
             self.running.len(),
@@ -339,7 +339,7 @@ impl SupervisorState {
     fn shutdown(&mut self, reply: Reply<()>) {
         self.is_stopping = true;
         self.reject_all_queued(|| EngineError::ShuttingDown);
-        // Operations whose actors have failed are in the log.
+        // An operation whose actor has failed doesn't have to be stopped. It can be resumed from the log.
         let down: Vec<_> =
             self.running.iter().filter(|(_, child)| child.is_down).map(|(id, _)| *id).collect();
         down.into_iter()
@@ -351,7 +351,7 @@ impl SupervisorState {
         self.finish_shutdown_if_empty();
     }
 
-    /// Replies to all waiting callers. Operations that are still stopping can't be recorded.
+    /// Notifies all callers that are waiting for the shutdown.
     fn answer_waiters(&mut self) {
         self.shutdown_replies.drain(..).for_each(|reply| drop(reply.send(Ok(()))));
     }

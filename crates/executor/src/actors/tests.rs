@@ -30,7 +30,8 @@ struct LoadTest {
     engine: Engine,
 }
 
-/// Returns the manifests of a hook that is deleted on success, of servers, and of a later wave.
+/// Returns the manifests of an application: a hook that is deleted on success, servers, and an object in a
+/// later wave.
 fn manifests(name: &str) -> String {
     let hook = |hook: &str, phase: &str| {
         format!(
@@ -103,7 +104,7 @@ impl LoadTest {
 
     async fn wait(&self, operation: OperationId) -> Result<OperationView, EngineError> {
         let waiting = self.engine.wait(operation);
-        tokio::time::timeout(Duration::from_secs(3600), waiting).await.expect("something waits forever")
+        tokio::time::timeout(Duration::from_secs(3600), waiting).await.expect("an operation waits forever")
     }
 
     fn panic_in_cluster(&self) {
@@ -151,7 +152,8 @@ async fn operations_continue_after_a_shared_actor_panics() {
                         went_on += 1;
                         true
                     }
-                    // The operation hadn't been recorded in the log yet.
+                    // The log actor failed before it had recorded the operation, so submit the operation
+                    // again.
                     Err(EngineError::StartFailed { reason, .. }) if reason.contains("start it again") => {
                         false
                     }
@@ -165,7 +167,8 @@ async fn operations_continue_after_a_shared_actor_panics() {
     assert!(went_on > 300, "{went_on}");
 }
 
-/// Without watches, an operation that is only waiting for its servers would wait forever.
+/// An operation that is only waiting for its servers would wait forever without watches, so it must subscribe
+/// again.
 #[tokio::test(start_paused = true)]
 async fn operations_subscribe_again_after_watches_are_lost() {
     let load = LoadTest::new().await;
@@ -278,7 +281,7 @@ async fn an_engine_ends_with_its_supervisor_and_reports_its_own_end() {
     ended.recv().await.unwrap();
     let engine = builder().start().await.unwrap();
     let linked = |engine: &Engine| engine.supervisor.get_cell().get_children().len();
-    assert_eq!(linked(&engine), 2, "the log's and the cluster's");
+    assert_eq!(linked(&engine), 2, "the log actor and the cluster actor");
     above.stop_and_wait(None, None).await.unwrap();
     assert!(matches!(engine.running_operations().await, Err(EngineError::Stopped)));
 }

@@ -1,4 +1,4 @@
-//! The claim keeper in the engine. It calls a real cluster, uses real time and notifies an operation.
+//! The claim keeper in the engine, which calls a real cluster, uses real time and notifies an operation.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::effects;
 use crate::inbox::{Arrival, EffectMessage, Inbox};
 use crate::log::{Log, LogFailure, run_blocking};
 
-/// Holds the claim of one operation for as long as it is polled.
+/// Task that holds the claim of one operation for as long as its future is polled.
 pub(crate) struct ClaimTask {
     pub environment: EngineEnvironment,
     pub claimant: Claimant,
@@ -51,8 +51,8 @@ impl Drop for EndNotifier {
 }
 
 impl ClaimTask {
-    /// Acquires and holds the claim. Notifies the operation, and returns once there is no longer a claim to
-    /// hold.
+    /// Acquires and renews the claim. Returns once the claim is lost or can't be held, and then notifies the
+    /// operation.
     pub async fn run(self) {
         let Self { environment, claimant, locations, if_taken, previous_location, observations } = self;
         let mut last = EndNotifier { inbox: environment.inbox.clone(), news: None };
@@ -69,7 +69,7 @@ impl ClaimTask {
     }
 }
 
-/// Environment of a keeper in the engine.
+/// Environment of a claim keeper in a running engine.
 pub(crate) struct EngineEnvironment {
     pub cluster: Arc<dyn Cluster>,
     pub clock: Arc<dyn Clock>,
@@ -78,7 +78,7 @@ pub(crate) struct EngineEnvironment {
     pub inbox: Inbox,
     pub coverage: Arc<LeaseCoverage>,
     pub operation: OperationId,
-    /// Start of the keeper's monotonic time. It is shared by all keepers that take part in the same wait.
+    /// Reference point of the keeper's monotonic time, shared by all keepers of one operation actor.
     pub started_at: Instant,
 }
 
@@ -165,7 +165,8 @@ pub(crate) struct ClaimRelease {
 }
 
 impl ClaimRelease {
-    /// Releases the claim of a finished operation if the operation holds it. If the release fails, the claim expires.
+    /// Releases the claim of a finished operation if the operation holds it. If the release fails, the claim
+    /// expires.
     pub async fn run(self) {
         let Self { environment, claimant, locations } = self;
         let giving = keeper::release_claim(&environment, &claimant, &locations);

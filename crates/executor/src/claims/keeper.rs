@@ -30,8 +30,8 @@ pub(super) trait KeeperEnvironment: Send + Sync {
         &self,
         place: &ClaimLocation,
     ) -> impl Future<Output = Result<Option<String>, ClusterError>> + Send;
-    /// Returns true if this process's own log records that the operation has finished. In that case, a
-    /// process was killed before it released the claim.
+    /// Returns true if this process's own log records that the operation has finished. Its process was then
+    /// killed before it released the claim.
     fn is_over(&self, operation: &str) -> impl Future<Output = bool> + Send;
     /// Sleeps for the given time.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
@@ -59,8 +59,8 @@ pub(super) struct ClaimKeeper<A> {
     pub observations: ObservationStore,
 }
 
-/// Observations made while waiting for other operations' claims. They outlive a keeper that gives up on a
-/// call, so a new keeper doesn't have to start timing a dead holder's claim again.
+/// Observations made while waiting for other operations' claims. The observations outlive a keeper that gives
+/// up on a call, so the next keeper continues to time a dead holder's claim instead of starting over.
 #[derive(Clone, Default)]
 pub(crate) struct ObservationStore(Arc<Mutex<HolderObservations>>);
 
@@ -113,7 +113,7 @@ impl ObservationStore {
 }
 
 impl<A: KeeperEnvironment> ClaimKeeper<A> {
-    /// Acquires and renews the claim. Once there is no longer a claim to hold, returns the reason.
+    /// Acquires and renews the claim. Returns the reason once the claim is lost or can't be held.
     pub async fn run(&self) -> Result<ClaimEvent, CallError> {
         let mut held = match self.acquire().await {
             Ok(held) => held,
@@ -170,9 +170,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Reacquires a claim that the operation held before. Unless another operation was observed to hold the
-    /// claim in the meantime, the operation then continues immediately, or continues without a claim if
-    /// claims are forbidden.
+    /// Reacquires a claim that the operation held before. Fails if another operation has held the claim in
+    /// the meantime. While claims are forbidden, retries, and the operation continues without a claim.
     async fn reacquire(
         &self,
         place: &ClaimLocation,
@@ -264,8 +263,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
                 };
                 let Attempt::Held(held) = found else { return Ok(found) };
                 // Operations that started while the namespace existed check the fallback location after
-                // acquiring the claim at home. Therefore, at least one of the two operations observes the
-                // other's claim.
+                // acquiring the claim at home. At least one of two competing operations therefore observes
+                // the other operation's claim.
                 match self.try_acquire_at(home, false, watching, |watching| &mut watching.home).await? {
                     Attempt::NoNamespace(_) => Ok(Attempt::Held(held)),
                     found => {
@@ -337,8 +336,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Decides whether another operation's claim still counts. A finished operation doesn't count as a
-    /// holder.
+    /// Determines the status of another operation's claim. The claim of an operation that has finished,
+    /// according to the local log, counts as expired.
     async fn judge_holder(
         &self,
         holder: &ClaimHolder,
@@ -417,8 +416,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
             self.environment.sleep(pause).await;
             let began = self.environment.elapsed();
             pause = match self.renew_once(&mut held).await {
-                // Measured from the start of the renewal. A renewal that hung may no longer cover writes, so
-                // the next renewal follows immediately.
+                // The interval is measured from the start of the renewal. After a renewal that hung, which
+                // may no longer cover writes, the next renewal follows immediately.
                 Ok(None) => {
                     CLAIM_RENEWAL_INTERVAL.saturating_sub(self.environment.elapsed().saturating_sub(began))
                 }
@@ -451,7 +450,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         let now = self.environment.now();
         let wanted = match owner {
             Owner::Ours => lease.renewed_by(&self.claimant, now),
-            // A user has removed the holder.
+            // A user has removed the holder or deleted the Lease.
             Owner::Free => lease.with_claimant(&self.claimant, known.saturating_add(u64::from(is_new)), now),
             Owner::Other(holder) => return Ok(Some(ClaimEvent::Lost { holder: Some(holder) })),
             Owner::Lost(holder) => return Ok(Some(ClaimEvent::Lost { holder })),
@@ -467,8 +466,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
 }
 
 /// Releases the claim of a finished operation if the operation holds the claim. If the release fails, the
-/// claim expires. If the operation has asked another holder to end, this request is withdrawn, because the
-/// operation is no longer waiting for that claim.
+/// claim expires. If the operation has asked another holder to end, also withdraws this request, because the
+/// operation isn't waiting for the claim any more.
 pub(super) async fn release_claim(
     environment: &impl KeeperEnvironment,
     us: &Claimant,
@@ -483,7 +482,8 @@ pub(super) async fn release_claim(
                 _ => break,
             };
             match environment.write(wanted).await {
-                // Another operation has asked this operation to end in the meantime.
+                // The Lease has changed, for example because another operation has asked this operation to
+                // end.
                 Err(error) if is_race(error.kind) => {}
                 Err(error) => {
                     tracing::warn!(%place, reason = error.message, "cannot release a claim; it will expire");
@@ -537,7 +537,7 @@ fn combine_errors(reason: &ClusterError, aside: &ClaimLocation, error: &ClusterE
     ClusterError::new(reason.kind, text)
 }
 
-/// Explains why the operation has no claim.
+/// Returns the event that explains why the operation continues without a claim.
 fn no_claim_news(error: &ClusterError) -> ClaimEvent {
     match error.kind {
         ErrorKind::NamespaceTerminating => ClaimEvent::namespace_terminating(&error.message),

@@ -1,6 +1,6 @@
-//! State machine for a service's Lease, which determines which service is in charge of a control plane. It
-//! has no I/O and no clock. The caller passes in the Lease that it has read and the caller's own monotonic
-//! time.
+//! State machine for a service's Lease, which determines which service is in charge of a control plane. The
+//! state machine has no I/O and no clock. The caller passes in the current Lease and the caller's own
+//! monotonic time.
 
 use std::fmt;
 use std::time::Duration;
@@ -24,7 +24,8 @@ pub struct ServiceIdentity {
 }
 
 impl ServiceIdentity {
-    /// Returns the identity of the process `pid` on `host`. `state` is the unique name of its state directory.
+    /// Returns the identity of the process `pid` on `host`. `state` is the unique name of its state
+    /// directory.
     pub fn new(host: &str, pid: u32, state: &str) -> Self {
         let plain =
             |text: &str| text.chars().filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c)).collect();
@@ -116,7 +117,8 @@ impl Leadership {
     pub fn observe(&mut self, found: Option<Lease>, at: Duration, now: Timestamp) -> Option<Step> {
         let lease = match found {
             Some(lease) => lease,
-            // A user has deleted the Lease, or it doesn't exist yet. The number of holders keeps counting up.
+            // A user has deleted the Lease, or it doesn't exist yet. Continue counting holders, because their
+            // number must never decrease.
             None => {
                 let epoch = self.held.as_ref().map_or(0, Lease::epoch).saturating_add(1);
                 return Some(self.acquire(&new_lease(&self.location)?, epoch, now));
@@ -282,7 +284,7 @@ mod tests {
         assert!(run_step(&mut server, &mut restarted, 1, 0).is_none());
         assert_eq!(server.holder(), "c_9_s1");
         let found = server.read().unwrap();
-        assert!(first.released_lease(&found).is_none(), "no longer ours");
+        assert!(first.released_lease(&found).is_none(), "the service no longer holds the Lease");
         server.put(restarted.released_lease(&found).unwrap()).unwrap();
         let mut second = service("b", 2, "s2");
         assert!(run_step(&mut server, &mut second, 2, 0).is_none());

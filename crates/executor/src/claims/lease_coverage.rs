@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer};
+use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer, PendingCall};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -109,11 +109,7 @@ impl Layer for CoveredCluster {
         self.cluster.as_ref()
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         if call.effect == Effect::Write {
             self.coverage
                 .ensure_covered(

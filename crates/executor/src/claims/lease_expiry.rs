@@ -45,8 +45,8 @@ impl LeaseExpiry {
         let fresh = |is_renewing| SeenRenewal { renewal: renewal.clone(), since: at, last: at, is_renewing };
         let seen = match self.last_seen.take() {
             Some(seen) if seen.renewal == renewal => {
-                // Gaps between observations don't count, and neither do periods in which the holder couldn't
-                // renew.
+                // A gap between observations doesn't count as observation time, because the holder may not
+                // have been able to renew the Lease during the gap.
                 let is_gap = at.saturating_sub(seen.last) > OBSERVATION_GAP_MAX;
                 SeenRenewal { since: if is_gap { at } else { seen.since }, last: at, ..seen }
             }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_claim_expires_after_being_observed_for_its_whole_duration() {
         use HolderStatus::{Expired, Renewing, Unknown};
-        // Seconds, holder, renewal time, verdict.
+        // Columns: time in seconds, holder, renewal time, expected status.
         type TimedObservation = (u64, &'static str, &'static str, HolderStatus);
         let rows: [(&str, &[TimedObservation]); 6] = [
             (

@@ -3,14 +3,14 @@
 use sha2::{Digest as _, Sha256};
 use tidegate_model::{ClaimLocation, ClaimRequest, SyncRequest};
 
-/// A namespace that exists in every cluster. It is used by operations that create their own namespace.
+/// Namespace of the claims of operations that create their own namespace. It exists in every cluster.
 const FALLBACK_NAMESPACE: &str = "default";
 /// Maximum length of an object name.
 const NAME_MAX: usize = 253;
 /// Number of hexadecimal digits that distinguish shortened names.
 const DIGEST_DIGITS: usize = 10;
 
-/// Locations in which an operation's claim may be.
+/// Possible locations of an operation's claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimLocations {
     /// Location in the namespace that the request specifies, or in the destination's namespace by default.

@@ -11,7 +11,7 @@ use tidegate_model::{ClaimHolder, ClaimLocation, Gvk, Object, Timestamp};
 
 use super::times::CLAIM_DURATION;
 
-/// Maximum lease duration that is accepted. It ensures that every claim eventually expires.
+/// Maximum accepted lease duration, which ensures that every claim eventually expires.
 const LEASE_DURATION_MAX: Duration = Duration::from_secs(600);
 
 /// Returns the kind of the object that represents a claim.
@@ -113,7 +113,7 @@ impl Lease {
 
     fn with_change(&self, change: impl FnOnce(&mut Object)) -> Object {
         let mut object = self.0.clone();
-        // The server maintains the field owners itself.
+        // The server maintains this field itself.
         object.metadata_mut().remove("managedFields");
         change(&mut object);
         object
@@ -165,7 +165,7 @@ impl Lease {
         })
     }
 
-    /// Returns the Lease as taken away from an operation that is no longer running.
+    /// Returns the Lease after it was taken away from an operation that is no longer running.
     pub fn revoked_by(&self, us: &Claimant) -> Object {
         let epoch = self.epoch().saturating_add(1);
         self.with_change(|object| {

@@ -126,13 +126,14 @@ async fn the_claim_of_a_finished_operation_is_not_awaited() {
 }
 
 /// A renewal covers writes from its start. If an outage delays a renewal for too long, the renewal no longer
-/// covers any writes when it succeeds. Writers must then not have to wait for the next regular renewal.
+/// covers any writes when it succeeds. The next renewal must then follow immediately, so that writers don't
+/// wait for the regular interval.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_hung_is_repeated_at_once() {
     assert_eq!(
         write_times([(0, None), (2, None)], 18).await,
         [0, 5, 10, 15],
-        "counted from where they began"
+        "the interval starts with the renewal"
     );
     assert_eq!(write_times([(0, None), (24, None)], 36).await, [0, 5, 29, 34]);
 }
@@ -142,6 +143,10 @@ async fn a_throttled_renewal_is_repeated_when_the_server_allows_it() {
     let busy = |seconds| ErrorKind::TooManyRequests { retry_after: Some(Duration::from_secs(seconds)) };
     assert_eq!(write_times([(0, None), (0, Some(busy(12)))], 24).await, [0, 5, 17, 22]);
     assert_eq!(write_times([(0, None), (0, Some(busy(0)))], 8).await, [0, 5, 6]);
-    assert_eq!(write_times([(0, Some(busy(12)))], 14).await, [0, 12], "while it is taken back as well");
+    assert_eq!(
+        write_times([(0, Some(busy(12)))], 14).await,
+        [0, 12],
+        "the delay also applies while the claim is reacquired"
+    );
     assert_eq!(write_times([(0, None), (0, Some(ErrorKind::Unavailable))], 8).await, [0, 5, 6]);
 }

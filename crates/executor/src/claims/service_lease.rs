@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer};
+use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer, PendingCall};
 use tidegate_model::{ClaimLocation, Object};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -30,8 +30,7 @@ pub struct ServiceLease {
 /// Reason why a service is waiting for its Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseWait {
-    /// Another service holds the Lease. Or another service was the last to hold it and may no longer be
-    /// running.
+    /// Another service holds the Lease, or was the last to hold it and may no longer be running.
     Holder(LeaseHolder),
     /// The API server does not respond.
     Unavailable(String),
@@ -183,7 +182,7 @@ impl ServiceLease {
         }
     }
 
-    /// Adds all missing rights on the Lease to a "forbidden" error.
+    /// Adds all missing rights for the Lease to a "forbidden" error.
     async fn with_missing_rights(&self, error: ClusterError) -> ClusterError {
         if error.kind != ErrorKind::Forbidden {
             return error;
@@ -284,11 +283,7 @@ impl Layer for FencedCluster {
         self.cluster.as_ref()
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         if call.effect == Effect::Write {
             self.fence
                 .0

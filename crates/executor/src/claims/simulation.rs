@@ -105,7 +105,7 @@ impl Simulation {
         };
         for (who, begin) in begins.into_iter().enumerate() {
             scene.schedule(begin, Event::Start(who));
-            // A process may crash before anything is recorded.
+            // A process may crash at any time, even before it has recorded anything.
             if scene.dice.happens(scene.faults.crashes) {
                 let after = begin + scene.dice.number_below(30_000);
                 scene.schedule(after, Event::Crash(who));
@@ -188,7 +188,7 @@ impl Simulation {
             None => self.actors[who].has_released = true,
             Some(Ok(ClaimEvent::Lost { .. } | ClaimEvent::Without { .. })) => self.end(who),
             Some(Ok(news)) => panic!("a keeper does not end with {news:?}"),
-            // The engine retries a failed release like any command.
+            // The engine retries a failed release like any other command.
             Some(Err(_)) => self.with_scene(|scene| {
                 let after = 1000 + scene.dice.number_below(4000);
                 scene.schedule(after, Event::Start(who));
@@ -209,7 +209,7 @@ impl Simulation {
             let Some(renewed) = actor.covered_since else { continue };
             assert!(
                 renewed + millis(CLAIM_COVERAGE) <= now,
-                "{who} may write at {now} ms, and {other}, which renewed its claim at {renewed} ms, as well"
+                "{who} may write at {now} ms, but so may {other}, which renewed its claim at {renewed} ms"
             );
             assert!(renewed + millis(CLAIM_DURATION) <= now, "{who} did not wait for the claim of {other}");
         }
@@ -348,9 +348,9 @@ fn no_two_operations_of_an_application_write_at_the_same_time() {
     let (mut works, mut refused) = (0, 0);
     for seed in 0..SIMULATIONS {
         let played = std::panic::catch_unwind(|| simulate(seed));
-        let (worked, sent_away) = played.unwrap_or_else(|_| panic!("play {seed} went wrong"));
+        let (worked, sent_away) = played.unwrap_or_else(|_| panic!("simulation {seed} failed"));
         (works, refused) = (works + worked, refused + sent_away);
     }
-    println!("{works} operations worked one after the other, {refused} were refused");
+    println!("{works} operations ran one after another, {refused} were rejected");
     assert!(works > 5_000 && refused > 500, "{works} worked, {refused} were refused");
 }

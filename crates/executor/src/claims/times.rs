@@ -6,15 +6,15 @@ use std::time::Duration;
 pub const CLAIM_DURATION: Duration = Duration::from_secs(30);
 /// Interval between renewals of a claim.
 pub const CLAIM_RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
-/// Time after the start of the last successful renewal at which a holder stops writing. The remaining
+/// Time from the start of the last successful renewal until the holder stops writing. The rest of the claim's
 /// duration allows calls in flight to complete.
 pub(super) const CLAIM_COVERAGE: Duration = Duration::from_secs(20);
 /// Delay before a failed renewal is repeated.
 pub(super) const RENEWAL_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Interval between reads of another operation's claim.
 pub(super) const OBSERVATION_INTERVAL: Duration = Duration::from_secs(2);
-/// Maximum gap between two reads that still counts as continuous observation. After a longer gap, the cluster or this
-/// process was unavailable.
+/// Maximum gap between two reads that still counts as continuous observation. After a longer gap, the cluster
+/// or this process was unavailable.
 pub(super) const OBSERVATION_GAP_MAX: Duration = Duration::from_secs(10);
 /// Delay before a claim is read again after a write conflict.
 pub(super) const CONFLICT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -25,8 +25,8 @@ pub(super) const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 pub const SERVICE_LEASE_DURATION: Duration = Duration::from_secs(15);
 /// Interval between renewals of a service's Lease.
 pub const SERVICE_LEASE_RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
-/// Time after the start of the last successful renewal at which a service stops writing. The remaining
-/// duration allows calls in flight to complete.
+/// Time from the start of the last successful renewal until the service stops writing. The rest of the
+/// Lease's duration allows calls in flight to complete.
 pub(super) const SERVICE_LEASE_COVERAGE: Duration = Duration::from_secs(10);
 /// Maximum time that a write waits for a claim renewal.
 pub(super) const COVERAGE_WAIT_MAX: Duration = Duration::from_secs(10);

@@ -28,14 +28,14 @@ pub enum ComparisonPurpose {
     Manifests,
 }
 
-/// Result of comparing one task of a plan with the cluster. It is either the difference between the object
-/// and the server's prediction, or the server's rejection of the manifest.
+/// Result of comparing one task of a plan with the cluster: either the difference between the object and the
+/// server's prediction, or the server's rejection of the manifest.
 pub(super) struct ComparisonResult {
     pub task: TaskId,
     pub outcome: Result<PredictedDifference, ClusterError>,
 }
 
-/// Difference between an object and the server's prediction.
+/// Difference between an object and the object that the server predicts.
 pub(super) enum PredictedDifference {
     Exact(Difference),
     /// An estimate that is based on the server's response.
@@ -44,17 +44,17 @@ pub(super) enum PredictedDifference {
     Unknown,
 }
 
-/// Returns true if only the server can decide whether an object is in sync, because the local comparison
-/// found a difference that server-side behavior may explain. The object's compare options can forbid or force
-/// the dry run.
+/// Returns true if only the server can decide whether an object is in sync. In this case, the local
+/// comparison found a difference that server-side behavior may explain. The object's compare options can
+/// forbid or force the dry run.
 pub(super) fn needs_dry_run(task: &Task, option: Option<bool>) -> bool {
-    // An object that is being deleted is always created again.
+    // An object that is being deleted is always created again, so there is no need to compare it.
     if task.options.already_deleting {
         return false;
     }
     match task.action {
         Action::Replace => option != Some(false),
-        // A dry run preserves fields that would disappear once their ownership is taken over.
+        // Skip a dry run if fields are taken over, because it would preserve fields that the apply removes.
         Action::Apply => option != Some(false) && task.options.take_over.is_empty(),
         Action::Unchanged => option == Some(true),
         Action::Create | Action::Prune | Action::PruneSkipped => false,
@@ -79,20 +79,22 @@ pub(super) async fn compare(
         let judged_now = task.live.is_some() && !task.is_hook() && !task.options.dry_run_at_wave;
         let live = judged_now.then(|| live.unpack())?;
         let option = server_side_diff(manifest, &live);
-        // The object has all fields in its manifest, and possibly fields from an earlier manifest.
+        // An unchanged object has all fields in its manifest, but may also have fields from an earlier
+        // manifest.
         let may_lose = || {
             is_replaced(task) && option != Some(false) && comparer.needs_server_prediction(manifest, &live)
         };
         let asked = ask(task, option) || (task.action == Action::Unchanged && may_lose());
         asked.then_some(Candidate { id, task, manifest, live })
     });
-    // A dry run doesn't evaluate health, so any set of rules will do.
+    // A dry run doesn't evaluate health, so the choice of rules doesn't matter.
     let health = HealthRules::built_in();
     let health = &health;
     let mut under_way = FuturesOrdered::new();
     let mut answers = Vec::new();
     loop {
-        // Created lazily, so that an object is unpacked in memory only while its dry run is in progress.
+        // Create the futures lazily, so that an object is unpacked in memory only while its dry run is in
+        // progress.
         under_way.extend(waiting.by_ref().take(CONCURRENT_DRY_RUNS_MAX.saturating_sub(under_way.len())).map(
             |candidate| {
                 let asking = async move {
@@ -134,7 +136,7 @@ impl<'q> Candidate<'q> {
             attempt: 1,
             leftover: None,
             task: self.task,
-            // The unpacked manifest is already at hand.
+            // The dry run uses the unpacked manifest of the candidate instead.
             manifest: None,
             is_repeated: false,
             now: Timestamp::from_millis(0),
@@ -155,7 +157,7 @@ impl<'q> Candidate<'q> {
         let Some(resources::Prediction { object: predicted, is_client_side }) = predicted else {
             return Ok(PredictedDifference::Unknown);
         };
-        // Only server-side apply reports field owners.
+        // Field owners are known only for server-side apply.
         let filtered =
             self.task.options.server_side && self.task.action != Action::Replace && !is_client_side;
         let judge =
@@ -175,8 +177,8 @@ impl<'q> Candidate<'q> {
         })
     }
 
-    /// Compares an object that must be deleted and created again, as if the object were new. Whether the new
-    /// object could replace the existing one is determined later, by the operation's own dry run.
+    /// Compares an object that must be deleted and created again, as if the object were new. The operation's
+    /// own dry run later determines whether the new object can replace the existing one.
     async fn compare_replacement(
         &self,
         cluster: &dyn Cluster,

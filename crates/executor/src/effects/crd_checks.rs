@@ -10,14 +10,15 @@ const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "CustomResourceDefinition";
 
 /// Explains why it is pointless to wait for a task's kind, according to the kind's definition. Returns `None`
-/// if waiting makes sense: either the definition is in the cluster and will soon be established, or it is
-/// part of the operation.
+/// if the operation should wait: either the definition is in the cluster and will soon be established, or the
+/// definition is part of the operation.
 pub(super) async fn explain_unserved_kind(cluster: &dyn Cluster, subject: &Subject<'_>) -> Option<String> {
     let awaits_kind = subject.task.options.awaits_kind;
     let definitions = Scope::complete_objects(Gvk::new(GROUP, "v1", KIND));
     match cluster.list(&definitions).await {
         Ok(listing) => explain_by_definitions(&listing.objects, &subject.task.gvk, awaits_kind),
-        // Without read access to the definition, there is no reason to wait. Failed reads are retried.
+        // Without permission to read the definition, don't wait for a kind that the operation doesn't define.
+        // After a transient error, wait and retry.
         Err(error) => (!awaits_kind && !error.kind.is_transient()).then(String::new),
     }
 }
@@ -27,7 +28,7 @@ fn explain_by_definitions(definitions: &[Object], gvk: &Gvk, awaits_kind: bool) 
         let names = (definition.text("/spec/group"), definition.text("/spec/names/kind"));
         names == (gvk.group.as_str(), gvk.kind.as_str())
     };
-    // If a definition is being deleted, the operation's own definition will replace it.
+    // Ignore a definition that is being deleted, because only a new definition could serve the kind.
     let is_there = |definition: &&Object| !definition.is_deleting();
     let mut reasons = Vec::new();
     for definition in definitions.iter().filter(defines).filter(is_there) {
@@ -48,8 +49,8 @@ fn explain_unserved_version(definition: &Object, gvk: &Gvk) -> Option<String> {
     let is_wanted = names.contains(&gvk.version.as_str());
     (!is_wanted).then(|| {
         let (name, version) = (definition.name(), &gvk.version);
-        let others = if names.is_empty() { "no version".to_owned() } else { names.join(", ") };
-        format!("definition {name} serves {others} and not {version}")
+        let others = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        format!("definition {name} does not serve {version}; served versions: {others}")
     })
 }
 
@@ -89,10 +90,12 @@ mod tests {
             json!([{"type": "NamesAccepted", "status": "False", "message": "\"Widget\" is already in use"}]);
         let (nothing, taken) =
             (Some(""), Some("the names of definition x are not accepted: \"Widget\" is already in use"));
-        let (not_served, other) =
-            (Some("definition x serves no version and not v1"), Some("definition x serves v2 and not v1"));
-        // The last two columns are the results for a kind whose definition isn't part of the operation and
-        // for a kind whose definition is part of it.
+        let (not_served, other) = (
+            Some("definition x does not serve v1; served versions: none"),
+            Some("definition x does not serve v1; served versions: v2"),
+        );
+        // The last two columns are the expected reasons. In the first, the kind's definition isn't part of
+        // the operation; in the second, it is.
         for (group, kind, version, served, conditions, strange, brought) in [
             ("example.com", "Widget", "v1", true, &accepted, None, None),
             ("example.com", "Widget", "v1", true, &json!([]), None, None),

@@ -39,8 +39,8 @@ pub struct ObjectDifference {
     pub task: Task,
     /// Comparison status.
     pub status: ObjectStatus,
-    /// True if the difference doesn't count. This is the case if the object has the option
-    /// `IgnoreExtraneous`, or if it was found in another location and may belong to another application.
+    /// True if the difference is ignored. Either the object has the `IgnoreExtraneous` option, or it was
+    /// found in another location and may belong to another application.
     pub ignored: bool,
     /// The live object, if it exists. Its Secret values aren't masked, so it is never serialized.
     #[serde(skip)]
@@ -101,12 +101,12 @@ async fn compute_differences(
     started_at: Timestamp,
     inventory: Option<&ApplicationInventory>,
 ) -> Result<Differences, CallError> {
-    // With `ApplyOutOfSyncOnly`, a sync also compares objects with their manifests.
+    // With `ApplyOutOfSyncOnly`, a sync doesn't replace objects that already match their manifests.
     let shows_replacements =
         question == ComparisonPurpose::Sync && !request.options.has("ApplyOutOfSyncOnly=true");
     let mut request = request.clone();
-    // With this option, the plan marks the objects that are in sync, and finds all extra objects. The plan is
-    // never executed.
+    // With these options, the plan marks the objects that are in sync and finds all extra objects. The plan
+    // is never executed.
     request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned());
     request.options.prune = true;
     let asked = (NO_OPERATION, &request);

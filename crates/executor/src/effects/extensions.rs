@@ -21,7 +21,7 @@ pub struct ExtensionNames {
 }
 
 impl ExtensionNames {
-    /// Explains why a gate never opens if the gate does not exist. Returns `None` if the gate exists.
+    /// Returns the reason why a nonexistent gate never opens, or `None` if the gate exists.
     pub fn explain_missing_gate(&self, gate: &str) -> Option<String> {
         if is_built_in_gate(gate) || self.gates.contains(gate) {
             return None;

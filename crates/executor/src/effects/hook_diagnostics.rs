@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate_cluster::{Cluster, ErrorKind};
+use tidegate_cluster::{Cluster, Container, ErrorKind};
 use tidegate_lifecycle::operation::{Answer, HookLog};
 use tidegate_model::Object;
 
@@ -21,7 +21,7 @@ pub(crate) const DIAGNOSTICS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of containers that are read for each hook, starting with the newest pods.
 const CONTAINERS_MAX: usize = 16;
 
-/// Diagnostics collected so far. They remain available after the time limit has expired.
+/// Diagnostics collected so far, which remain available after the time limit has expired.
 #[derive(Debug, Default)]
 pub(crate) struct HookDiagnostics(Mutex<(String, Vec<HookLog>)>);
 
@@ -41,31 +41,28 @@ impl HookDiagnostics {
 pub(crate) async fn read_diagnostics(cluster: &dyn Cluster, subject: &Subject<'_>, found: &HookDiagnostics) {
     let Ok(Some(owner)) = live_object::find_object(cluster, subject).await else { return };
     let Ok(mut pods) = cluster.pods(&owner).await else { return };
-    // The newest attempt is the most informative.
+    // Start with the newest pods, which are the most informative.
     pods.sort_by(|a, b| creation_time(b).cmp(creation_time(a)).then_with(|| a.name().cmp(b.name())));
     found.lock().0 = tidegate_health::pods_reason(&pods).unwrap_or_default();
     let mut left = LOG_BYTES_MAX;
-    for (pod, container) in pods.iter().flat_map(containers).take(CONTAINERS_MAX) {
+    for container in pods.iter().flat_map(containers).take(CONTAINERS_MAX) {
         if left == 0 {
             return;
         }
-        match cluster.logs(pod.namespace(), pod.name(), container, left).await {
+        match cluster.logs(&container, left).await {
             Ok(text) => {
                 let text = tail(&text, left);
                 left = left.saturating_sub(text.len());
                 if !text.is_empty() {
-                    let log = HookLog {
-                        pod: pod.name().to_owned(),
-                        container: container.to_owned(),
-                        text: text.to_owned(),
-                    };
+                    let log =
+                        HookLog { pod: container.pod, container: container.name, text: text.to_owned() };
                     found.lock().1.push(log);
                 }
             }
             Err(error) if error.kind == ErrorKind::Unsupported => return,
             // A container that never started has no log.
             Err(error) => {
-                tracing::debug!(pod = pod.name(), container, why = %error.kind, "failed to read the log of a failed hook");
+                tracing::debug!(pod = container.pod, container = container.name, why = %error.kind, "failed to read the log of a failed hook");
             }
         }
     }
@@ -75,13 +72,17 @@ fn creation_time(pod: &Object) -> &str {
     pod.text("/metadata/creationTimestamp")
 }
 
-fn containers(pod: &Object) -> impl Iterator<Item = (&Object, &str)> {
+fn containers(pod: &Object) -> impl Iterator<Item = Container> {
     ["/spec/initContainers", "/spec/containers"]
         .into_iter()
         .filter_map(|list| pod.pointer(list).and_then(Value::as_array))
         .flatten()
         .filter_map(|container| container.get("name").and_then(Value::as_str))
-        .map(move |name| (pod, name))
+        .map(|name| Container {
+            namespace: pod.namespace().to_owned(),
+            pod: pod.name().to_owned(),
+            name: name.to_owned(),
+        })
 }
 
 /// Returns at most the last `limit` bytes of a text, starting at a character boundary.

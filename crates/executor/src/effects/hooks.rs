@@ -23,7 +23,7 @@ fn mark_hook(subject: &Subject<'_>, object: &mut Object) {
 fn is_ours(subject: &Subject<'_>, object: &Object) -> bool {
     let phase = subject.task.phase.to_string();
     is_from_operation(subject, object)
-        // If a user retries a hook, the hook runs again within the same attempt.
+        // Exclude the object of an earlier run, because a user can retry a hook within the same attempt.
         && subject.leftover != Some(object.uid())
         && object.annotation(annotations::HOOK_ATTEMPT) == Some(subject.attempt.to_string().as_str())
         && object.annotation(annotations::HOOK_PHASE) == Some(phase.as_str())
@@ -42,11 +42,12 @@ fn is_hook_of_application(subject: &Subject<'_>, object: &Object) -> bool {
     tracking.is_owner(application, object) || hook.iter().any(|name| object.annotation(name).is_some())
 }
 
-/// Returns the other operation for which a hook object is still running. Regardless of the hook's policy,
-/// only that operation may end the hook, because its work would otherwise be interrupted.
+/// Returns the other operation for which a hook object is still running. Only that operation may end the
+/// hook, regardless of the hook's policy. Any other operation would interrupt the hook's work.
 async fn find_running_operation(subject: &Subject<'_>, found: &Object) -> Option<String> {
     let other = found.annotation(annotations::OPERATION_ID)?;
-    // A user who deletes the hook accepts that its work is interrupted.
+    // A hook that is being deleted no longer counts. The user who deletes a hook accepts that its work is
+    // interrupted.
     if is_from_operation(subject, found) || found.is_deleting() || has_ended(found) {
         return None;
     }
@@ -54,17 +55,16 @@ async fn find_running_operation(subject: &Subject<'_>, found: &Object) -> Option
     (hook_phase(health.status) == OperationPhase::Running).then(|| other.to_owned())
 }
 
-/// Returns true if the hook's operation has observed that the hook ended, and has removed the finalizer. If
-/// the hook is of a kind that ends only once, the object itself reports its end. Objects of other kinds may
-/// look busy again later.
+/// Returns true if the hook's operation has observed the hook's end and removed the finalizer. For a Job or
+/// Pod, always returns false, because the status of such an object shows reliably whether it has ended.
+/// Objects of other kinds may become busy again later.
 fn has_ended(found: &Object) -> bool {
     !found.has_finalizer(annotations::HOOK_FINALIZER) && !matches!(found.kind(), "Job" | "Pod")
 }
 
 /// Action for an existing object that has the hook's name.
 enum PlaceAction {
-    /// The hook's policy keeps the object, and the object isn't running. The hook is therefore applied to
-    /// this object.
+    /// The hook's policy keeps the object, and the object isn't running. The hook is applied to this object.
     Reuse,
     /// The object must be removed before the hook can be created.
     Clear(ClearingResult),
@@ -129,8 +129,8 @@ fn should_keep_older(subject: &Subject<'_>) -> bool {
     !subject.task.hook.as_ref().is_some_and(|hook| hook.has_delete_policy(DeletePolicy::BeforeHookCreation))
 }
 
-/// Starts a hook by creating its object. Never overwrites an object that was created after room was made for
-/// the hook. In that case, the result contains the action that must be taken first to remove that object.
+/// Starts a hook by creating its object. If another object has taken the hook's name in the meantime, doesn't
+/// overwrite that object. The result then contains the action that removes it.
 pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answer {
     let mut object = match copy_manifest(subject) {
         Ok(object) => object,
@@ -154,7 +154,7 @@ pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answ
     match cluster.apply(request).await {
         Err(error) if error.kind == ErrorKind::AlreadyExists => match read_object(cluster, subject).await {
             Ok(Some(found)) => start_at(cluster, subject, object, &found).await,
-            // The conflicting object has been deleted in the meantime.
+            // The conflicting object has been deleted in the meantime, so retry.
             Ok(None) => Answer::Applied(Err(CallError::transient(error.message))),
             Err(unseen) => {
                 let failure = call_error(&unseen);
@@ -184,7 +184,7 @@ async fn start_at(cluster: &dyn Cluster, subject: &Subject<'_>, object: Object, 
     }
 }
 
-/// Removes the finalizer of an older hook and deletes it.
+/// Removes an older hook's finalizer and deletes the hook.
 async fn remove(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,

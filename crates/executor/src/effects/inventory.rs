@@ -14,8 +14,8 @@ use tidegate_planner::{PlanResult, deleted_objects};
 
 use super::targets::Targets;
 
-/// API group from which kinds later moved to other groups. Inventory entries with this group now refer to
-/// objects in another group.
+/// API group whose kinds have moved to other groups. The objects of inventory entries with this group are now
+/// served in another group.
 const MOVED_GROUP: &str = "extensions";
 
 /// Maximum number of inventory entries without an object that one plan checks. The next plan checks the
@@ -76,8 +76,8 @@ pub(super) fn resolve_places(inventory: &Inventory, discovery: &Discovery) -> In
 }
 
 /// Returns the objects that are deleted together with an application if they carry the application's mark,
-/// regardless of the inventory. These are the objects in its manifests and the objects that it is known to
-/// own.
+/// regardless of the inventory: the objects in its manifests, and the objects that the application is known
+/// to own.
 pub(super) fn owned_places(
     request: &SyncRequest,
     targets: &Targets,

@@ -2,13 +2,13 @@
 //! values before it becomes an event, a notification, a message or a log line.
 //!
 //! The values come from the operation's own Secrets: from `stringData`, and both decoded and encoded from
-//! `data`. They are also searched for in both base64 alphabets, in hex, line by line, and as strings inside
-//! JSON values. A program can escape any character of a value, or encode the value together with other text,
-//! as in `user:value`. The search therefore covers the text itself, the text without percent signs,
-//! backslashes and line breaks, and the text decoded from base64 (`views`). Servers truncate long quotations,
-//! so the beginning of a long value is enough for a match. If every occurrence of a very short value were
-//! masked, texts would become unreadable, and the gaps would reveal the value. Short values are therefore
-//! masked only as whole words, and the shortest values only in quotes.
+//! `data`. The search also covers the values in both base64 alphabets and in hex, the lines of each value,
+//! and the strings inside JSON values. A program can escape any character of a value, or encode the value
+//! together with other text, as in `user:value`. Therefore, the search covers the text itself, the text
+//! without percent signs, backslashes and line breaks, and the text decoded from base64 (`views`). Servers
+//! truncate long quotations, so the beginning of a long value is enough for a match. If every occurrence of a
+//! very short value were masked, texts would become unreadable, and the gaps would reveal the value. Short
+//! values are therefore masked only as whole words, and the shortest values only in quotes.
 
 mod line_mask;
 #[cfg(test)]
@@ -27,7 +27,7 @@ use tidegate_model::Object;
 
 use self::views::{View, for_each_view};
 
-/// Replacement for a value. It is always the same, so that it doesn't reveal the length of the value.
+/// Replacement for a value. All values have the same replacement, so that it doesn't reveal their length.
 pub const MASK: &str = "++++++++";
 
 /// Values shorter than this are masked only in quotes.
@@ -102,7 +102,8 @@ impl Mask {
         hidden.sort_by_key(|place| place.start);
         let mut merged: Vec<Range<usize>> = Vec::new();
         for Range { start, end } in hidden {
-            // A partially matched character is masked as a whole.
+            // Extend the range to character boundaries, so that a partially matched character is masked as a
+            // whole.
             let start = (0..=start).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
             let end = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
             match merged.last_mut() {
@@ -141,7 +142,7 @@ fn match_length(view: &View, at: usize, pattern: &[u8]) -> Option<usize> {
             |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte));
         let before = at.checked_sub(1).and_then(|before| view.bytes.get(before));
         let inside = word(before) || word(rest.get(pattern.len()));
-        // If the match spans joined lines, a match of a short word is not significant.
+        // A short value must be a separate word. In joined lines, word boundaries are unreliable.
         let is_word = !view.has_joined_lines && (pattern.starts_with(b"\"") || !inside);
         return (anywhere || is_word).then_some(pattern.len());
     }

@@ -106,7 +106,8 @@ pub(super) async fn prepare_with_live(
 ) -> Result<(PreparedPlan, Vec<LiveObject>), PlanError> {
     let request = asked.1;
     let pinned = targets.pinned.take();
-    // Generated hook names must match the names in the stored plan.
+    // Use the stored plan's creation time, because generated hook names depend on it and must match the
+    // stored plan.
     let started_at = pinned.as_ref().map_or(started_at, |pinned| pinned.created_at());
     let PlanDraft { mut planned, live, is_complete, query, namespaces } =
         draft_plan(cluster, asked, targets, started_at, known).await?;

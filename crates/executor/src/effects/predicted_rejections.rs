@@ -38,7 +38,8 @@ pub(super) async fn predict_rejections(
     let mut changed: BTreeSet<ObjectKey> =
         planned.plan.tasks.iter().filter(is_change).map(Task::key).collect();
     let mut warnings = Vec::new();
-    // The dry run of a replacement conflicts if the object's status is updated at the same time.
+    // Retry conflicts, which occur in the dry run of a replacement if the object's status is updated at the
+    // same time.
     for _ in 0..DRY_RUN_ATTEMPTS_MAX {
         if changed.is_empty() {
             break;
@@ -57,7 +58,7 @@ pub(super) async fn predict_rejections(
                     code: IMMUTABLE.to_owned(),
                     object: Some(task.key().to_string()),
                     origin: None,
-                    message: format!("the cluster will reject it: {}", refused.message),
+                    message: format!("the cluster will reject the change: {}", refused.message),
                 });
             }
         }

@@ -1,5 +1,5 @@
-//! Dry runs for an object that must be recreated. They predict whether the server would accept the object,
-//! and what the resulting object would look like.
+//! Dry runs for an object that must be recreated. These dry runs predict whether the server would accept the
+//! object, and what the resulting object would look like.
 //!
 //! Servers report a name conflict only after all other checks. A dry run of the creation therefore shows
 //! whether the server would accept the object, but it doesn't return the resulting object. To predict the
@@ -10,7 +10,7 @@ use tidegate_cluster::{ApplyRequest, ApplyResult, Cluster, ClusterError, ErrorKi
 use tidegate_model::Object;
 
 const NAME_SUFFIX: &str = "-tidegate-check";
-/// CronJob names have the lowest limit: 52 characters.
+/// Maximum length of a name, in characters. Of all kinds, CronJobs have the lowest limit.
 const NAME_CHARS_MAX: usize = 52;
 
 /// The server's prediction for an object that must be recreated.
@@ -40,7 +40,7 @@ pub(super) async fn dry_run_recreation(
 ) -> Result<RecreationPrediction, ClusterError> {
     let key = request.object.key();
     match cluster.apply(creation_dry_run(request.clone())).await {
-        // The conflicting object has been deleted in the meantime.
+        // The object has been deleted in the meantime, so the creation doesn't conflict.
         Ok(applied) => return Ok(applied.into()),
         Err(error) if error.kind == ErrorKind::AlreadyExists => {}
         Err(refused) => return Err(refused),
@@ -88,7 +88,7 @@ async fn dry_run_renamed(
     }
 }
 
-/// Returns a dry run that simply creates the object.
+/// Converts the request to a dry run that only creates the object.
 fn creation_dry_run(request: ApplyRequest) -> ApplyRequest {
     let client_side = match request.mode {
         WriteMode::Create { client_side } => client_side,
@@ -128,13 +128,13 @@ fn similar_name(object: &Object) -> Option<String> {
     Some(format!("{}{NAME_SUFFIX}", kept.trim_end_matches(|c: char| !c.is_ascii_alphanumeric())))
 }
 
-/// Removes fields that must be unique in the cluster, because the old object still occupies their values.
+/// Removes fields that must be unique in the cluster, because the old object still uses their values.
 fn remove_unique_fields(object: &mut Object) {
     if !(object.kind() == "Service" && object.group().is_empty() && object.pointer("/spec").is_some()) {
         return;
     }
     let spec = object.section_mut("spec");
-    // A headless Service stays headless.
+    // Keep `None`, so that a headless Service remains headless.
     if spec.get("clusterIP").is_some_and(|address| address != "None") {
         spec.remove("clusterIP");
         spec.remove("clusterIPs");

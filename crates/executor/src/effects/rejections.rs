@@ -65,7 +65,7 @@ fn describe_change(path: &str, change: &Change) -> String {
         (None, Some(after)) => format!("{path} would be added as {}", format_value(after)),
         (before, None) => {
             format!(
-                "{path} would be removed, and is now {}",
+                "{path} would be removed (current value: {})",
                 before.as_ref().map_or_else(String::new, format_value)
             )
         }
@@ -108,7 +108,8 @@ fn is_rejected(path: &str, field: &ImmutableField) -> bool {
         let (path, outer) = (any(path), any(outer));
         path.strip_prefix(outer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    // Some fields also have a list form, and the error message then refers to an item of the list.
+    // Some fields, such as `clusterIP`, also exist as a list, and the error message then refers to an item of
+    // the list (`clusterIPs[0]`).
     let singular = field.field.strip_suffix("s[0]");
     (is_within(&field.field) || singular.is_some_and(is_within))
         && !field.mutable_subfields.iter().any(|one| is_within(one))

@@ -39,7 +39,7 @@ fn write_mode(subject: &Subject<'_>) -> WriteMode {
 
 pub(super) fn apply_request(subject: &Subject<'_>, object: Object, dry_run: bool) -> ApplyRequest {
     let (mode, options) = (write_mode(subject), &subject.task.options);
-    // A dry run must not take over fields. It therefore reports a few fields as remaining that the apply
+    // A dry run must not take over fields. As a result, it reports some fields as remaining that the apply
     // would remove.
     let takes_over = matches!(mode, WriteMode::Apply { .. }) && !dry_run;
     ApplyRequest {
@@ -62,16 +62,16 @@ pub(super) async fn validate(
     let Task { action, live, .. } = subject.task;
     let answer = if subject.task.is_hook() && live.is_some() && *action == Action::Create {
         // Before an apply creates the hook, it deletes the older object, so that object's immutable fields
-        // don't matter. If the hook's policy keeps the object, the apply overwrites it. In that case, the
-        // change to the object must be validated.
+        // don't matter. If the hook's policy keeps the older object, the apply overwrites that object, so the
+        // change to it must be validated.
         recreation_dry_run::dry_run_recreation(cluster, apply_request(subject, object.clone(), true)).await
     } else {
         predict_write(cluster, subject, apply_request(subject, object.clone(), true)).await
     };
     match answer {
         Ok(RecreationPrediction { message, warnings, .. }) => Ok(DryRunResponse { message, warnings }),
-        // This wave creates the object's kind or namespace, so it isn't an error that they are missing now.
-        // The apply itself reports errors.
+        // This wave creates the object's kind or namespace, so a missing kind or namespace isn't an error
+        // yet. The apply itself reports such errors.
         Err(error)
             if subject.task.options.dry_run_at_wave
                 && matches!(error.kind, ErrorKind::UnknownKind | ErrorKind::NamespaceMissing) =>
@@ -90,8 +90,8 @@ pub(super) struct Prediction {
     pub is_client_side: bool,
 }
 
-/// Predicts the result of applying a manifest. `None` if the server accepts the manifest but doesn't report a result.
-/// Doesn't write to the cluster.
+/// Predicts the result of applying a manifest. `None` if the server accepts the manifest but doesn't report a
+/// result. Doesn't write to the cluster.
 pub(super) async fn predict(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -150,9 +150,9 @@ enum OverwriteResult {
 }
 
 /// Overwrites an existing object with a manifest. Returns `NeedsRecreation` for a replacement with `Force`,
-/// because the object must then be recreated. Also returns it if the server rejects a change to an object
-/// with `Force`, or a new role in a binding. A binding's role is immutable, and `kubectl auth reconcile` also
-/// recreates the binding in this case.
+/// which always recreates the object. Also returns `NeedsRecreation` if the server rejects a change to an
+/// object with `Force`, or a new role in a binding. A binding's role is immutable, and `kubectl auth
+/// reconcile` also recreates a binding to change its role.
 async fn overwrite(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -221,10 +221,10 @@ async fn apply_existing(
     Ok(OverwriteResult::Written { written, is_client_side: true })
 }
 
-/// Applies a manifest. Takes over fields only at an object version that was just verified to be the
-/// application's planned object, because the object's mark may have changed since the plan was made. If the
-/// process crashes between the two writes, there are no fields left to take over. The second write then
-/// removes the fields that aren't in the manifest.
+/// Applies a manifest and takes over fields. Takes over fields only from a version that is still the planned
+/// object and still has the application's mark, because both may have changed since the plan was made. After
+/// a crash between the two writes, a retry finds no fields left to take over, and its apply removes the
+/// fields that aren't in the manifest.
 async fn take_over_and_apply(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -381,14 +381,14 @@ async fn answer_from_existing(
     {
         return Err(CallError::permanent(reason));
     }
-    // Changes to an object that is being deleted would be lost.
+    // Don't write to an object that is being deleted, because the changes would be lost.
     if options.already_deleting
         && let Some(found) = find_object(cluster, subject).await?.filter(Object::is_deleting)
     {
         return Ok(Some(deletion_answer(&found)));
     }
     let is_creation = *action == Action::Create && options.replace;
-    // If an object didn't exist when the plan was made, this operation created it.
+    // The object didn't exist when the plan was made, so this operation must have created it.
     if subject.is_repeated
         && is_creation
         && let Some(found) = find_object(cluster, subject).await?
@@ -400,8 +400,8 @@ async fn answer_from_existing(
     Ok(None)
 }
 
-/// Handles a required object that another client is deleting. Waits in the same way as for the operation's
-/// own deletions, then creates the object again.
+/// Handles a required object that another client is deleting. As with the operation's own deletions, the
+/// operation waits for the deletion and then creates the object again.
 fn deletion_answer(found: &Object) -> Answer {
     Answer::Cleared(Ok(ClearingResult::Deleting { uid: found.uid().to_owned() }))
 }
@@ -444,7 +444,7 @@ pub(super) async fn prune(
     uid: &str,
 ) -> Result<PruneResult, CallError> {
     let Task { live, options, .. } = subject.task;
-    // If the object hasn't changed since the plan was made, its deletion hasn't started either.
+    // An object that still has the planned version isn't being deleted, so it doesn't have to be read first.
     let planned = live.as_ref().map(|live| live.resource_version.as_str());
     let known = planned.filter(|_| !(subject.is_repeated || options.already_deleting));
     let keeps = |live: &Object| prune_refusal_reason(subject.request, live);
@@ -510,8 +510,8 @@ async fn delete_unless_kept(
             uid: uid.to_owned(),
             resource_version,
             propagation: match deletion_propagation(subject.request) {
-                // An ApplicationSet deletes its Applications itself, in its own order. Foreground propagation would
-                // delete all of them at once.
+                // An ApplicationSet deletes its Applications itself, in its own order. Foreground propagation
+                // would delete all of them at once.
                 Propagation::Foreground if is_appset(&subject.task.gvk) => Propagation::Background,
                 other => other,
             },
@@ -522,8 +522,8 @@ async fn delete_unless_kept(
             Ok(DeleteResult::Gone) => break,
             Ok(DeleteResult::Deleting) => return Ok(PruneResult::DeletionStarted),
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => break,
-            // The object has changed in the meantime, possibly because its deletion has started. Or another
-            // object now has its name.
+            // The object has changed in the meantime, possibly because its deletion has started, or another
+            // object now has its name. Read the object again.
             Err(error) if error.kind == ErrorKind::Conflict && tries <= CONDITIONAL_DELETES_MAX => {
                 state = read_deletion_state(cluster, subject, uid, keeps).await?;
             }

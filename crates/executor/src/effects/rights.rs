@@ -72,15 +72,14 @@ fn required_verbs(task: &Task) -> Vec<&'static str> {
         (Action::Prune, _) => &["delete"],
         (Action::PruneSkipped | Action::Unchanged, _) => &[],
     };
-    // A hook is read before its finalizer is removed. It may also be deleted: because of its policy, for
-    // another attempt, on termination or on a timeout. This isn't known in advance.
+    // A hook is read before its finalizer is removed. The hook may also be deleted because of its policy, for
+    // another attempt, on termination or on a timeout, which isn't known in advance.
     let hooks: &[_] = if task.is_hook() { &["create", "delete", "get", "patch"] } else { &[] };
     [writes, hooks].concat()
 }
 
-/// Returns verbs that a task can do without, but that improve it or that it may need. With `watch`, changes
-/// are observed immediately rather than at the next poll. With `create` and `delete`, objects with immutable
-/// changes can be recreated.
+/// Returns the verbs that a task can use but doesn't require. With `watch`, changes are observed immediately
+/// rather than at the next poll. With `create` and `delete`, objects with immutable changes can be recreated.
 fn optional_verbs(task: &Task) -> Vec<&'static str> {
     let Task { action, options, gvk, .. } = task;
     let recreated = options.force || is_role_binding(gvk);
@@ -97,12 +96,12 @@ pub(super) async fn forbidden_read_error(
     error: &ClusterError,
 ) -> CallError {
     let mut failure = call_error(error);
-    // Existing objects are changed.
+    // The plan for an empty cluster only creates objects, so add the verb for changing existing objects.
     let changes = |task: &Task| if task.options.replace { "update" } else { "patch" };
     let verbs = |task: &Task| [required_verbs(task), optional_verbs(task), vec![changes(task)]].concat();
     let missing = cluster.missing_rights(&collect_rights(tasks, verbs)).await.unwrap_or_default();
     if missing.iter().any(|right| failure.message.contains(&right.resource)) {
-        // The first call to be refused varies, but the set of missing rights is always the same.
+        // Report only the set of missing rights, which doesn't depend on the call that was refused first.
         failure.message = format!("forbidden: missing permissions: {}", format_rights(&missing));
     } else if !missing.is_empty() {
         failure.message = format!("{}; missing permissions: {}", failure.message, format_rights(&missing));

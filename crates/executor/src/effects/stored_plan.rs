@@ -1,9 +1,9 @@
 //! Stored plans, which are executed later, either exactly as stored or not at all.
 //!
 //! A stored plan contains the request, the manifests as read, the plan, the manifests as written, and the
-//! observed objects in the cluster. Its hash covers all of this, so approving a hash approves every byte.
-//! Before the plan is executed, the operation reads the cluster and makes a new plan with the original
-//! timestamp. The two plans must be equal.
+//! observed objects in the cluster. The hash covers all of these parts, so approving a hash approves every
+//! byte of the plan. Before the plan is executed, the operation reads the cluster and makes a new plan with
+//! the original timestamp. The two plans must be equal.
 
 use std::collections::BTreeMap;
 
@@ -159,7 +159,7 @@ impl StoredPlan {
         Ok(text)
     }
 
-    /// Parses a document. Returns an error if it was modified.
+    /// Parses a document. Returns an error if the document was modified after its creation.
     pub fn from_json(text: &[u8]) -> Result<Self, InvalidPlan> {
         #[derive(Deserialize)]
         struct FormatProbe {

@@ -22,7 +22,7 @@ pub struct Targets {
     /// Gate definitions by name.
     #[serde(default)]
     pub definitions: GateDefinitions,
-    /// Project policy of the operation; `None` without a project.
+    /// Project policy of the operation. `None` if the operation doesn't have a project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mandate: Option<ProjectPolicy>,
     /// Stored plan that the operation must execute unchanged.

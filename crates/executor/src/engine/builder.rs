@@ -46,7 +46,7 @@ pub struct EngineBuilder {
     compaction: Option<Compaction>,
 }
 
-/// Registers an extension. Remembers the first duplicate name.
+/// Registers an extension. Stores the first duplicate name, which [`EngineBuilder::start`] reports.
 fn register_extension<T>(
     map: &mut BTreeMap<String, ActorRef<T>>,
     taken: &mut Option<EngineError>,
@@ -120,9 +120,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Registers a gate for `tidegate.dev/gate: <name>`. `approval`, `soak:` and `concurrency:` are built in, so
-    /// registering one of them fails at start ([`EngineError::BuiltInGate`]). `window:` is read from the file of sync
-    /// windows.
+    /// Registers a gate for `tidegate.dev/gate: <name>`. `approval`, `soak:` and `concurrency:` are built in,
+    /// so registering one of them fails at start ([`EngineError::BuiltInGate`]). `window:` is read from the
+    /// file of sync windows.
     #[must_use]
     pub fn gate(mut self, name: impl Into<String>, gate: ActorRef<GateRequest>) -> Self {
         let name = name.into();
@@ -160,8 +160,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Adds a notifier. The notifier receives every event that is recorded after the start of the engine, in order
-    /// within each operation.
+    /// Adds a notifier. The notifier receives every event that is recorded after the start of the engine, in
+    /// order within each operation.
     ///
     /// The notifier doesn't receive earlier events that were recorded but not delivered because the process
     /// crashed. To receive these events as well, use [`EngineBuilder::notifier_after`].
@@ -189,9 +189,9 @@ impl EngineBuilder {
         self
     }
 
-    /// Links the engine to a supervisor of the caller. The supervisor is notified when the engine ends, and
-    /// the engine ends when the supervisor ends. All of the engine's actors are linked to the engine's own
-    /// supervisor.
+    /// Links the engine to one of the caller's supervisors. The supervisor is notified when the engine ends,
+    /// and the engine ends when the supervisor ends. All of the engine's actors are linked to the engine's
+    /// own supervisor.
     #[must_use]
     pub fn supervised_by(mut self, supervisor: ActorCell) -> Self {
         self.supervisor = Some(supervisor);

@@ -25,8 +25,8 @@ impl Engine {
         self.call_supervisor(|reply| SupervisorMessage::ListRunning { reply }).await
     }
 
-    /// Returns the number of entries about operations in this engine's memory. Of the finished operations,
-    /// only the most recent ones count.
+    /// Returns the number of entries about operations in this engine's memory. Finished operations are
+    /// included only if they are among the most recent ones.
     pub async fn entries_in_memory(&self) -> Result<usize, EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::Entries { reply }).await
     }
@@ -36,7 +36,7 @@ impl Engine {
         let ask = || self.call_supervisor(|reply| SupervisorMessage::Inspect { operation, reply });
         let mut answer = ask().await;
         if let Err(EngineError::Restarted { .. }) = answer {
-            // The operation may have finished before it received the query.
+            // Query again, because the operation may have finished before it received the query.
             answer = ask().await;
         }
         match answer {
@@ -82,7 +82,7 @@ impl Engine {
         Ok((driver.state().clone(), events))
     }
 
-    /// Compacts the log according to a retention policy. This is safe while operations are running.
+    /// Compacts the log according to a retention policy. Can safely be called while operations are running.
     pub async fn compact(&self, keep: Retention) -> Result<CompactionResult, EngineError> {
         let now = self.shared.clock.now();
         Ok(run_blocking(&self.shared.log, move |log| log.compact(&keep, now)).await?)
@@ -109,12 +109,12 @@ impl Engine {
     }
 
     /// Returns the live output of a running operation's hooks, if the cluster serves logs. Starts with the
-    /// last lines of the current hooks, followed by all new lines, including those of later hooks. This
-    /// doesn't affect the operation: lines aren't recorded. A slow reader loses lines but is informed of the
-    /// number of lost lines.
+    /// last lines of the current hooks, followed by all new lines, including those of later hooks. Reading
+    /// the output doesn't affect the operation, and lines aren't recorded. A slow reader loses lines but is
+    /// informed of the number of lost lines.
     ///
-    /// Returns [`EngineError::NotRunning`] if the operation isn't running, and [`EngineError::AlreadyFinished`] if it
-    /// has finished.
+    /// Returns [`EngineError::NotRunning`] if the operation isn't running, and
+    /// [`EngineError::AlreadyFinished`] if it has finished.
     pub async fn follow_output(&self, operation: OperationId) -> Result<HookOutput, EngineError> {
         // Subscribe before the first query, so that no hook is missed.
         let batches = self.shared.broadcaster.subscribe();

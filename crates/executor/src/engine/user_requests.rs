@@ -45,7 +45,7 @@ impl Engine {
         self.send_request(operation, Input::ConfirmPrune { by: by.to_owned() }).await
     }
 
-    /// Approves a wave that is blocked by the gate `approval`: either the wave with the given number in the
+    /// Approves a wave that is blocked by the `approval` gate: either the wave with the given number in the
     /// plan, starting at 1, or the wave that is waiting for approval. Returns once the approval is durable.
     pub async fn approve(
         &self,

@@ -9,8 +9,8 @@ use tokio::sync::broadcast;
 
 /// Number of batches that a slow listener may lag behind before it has to read the log instead.
 const CHANNEL_CAPACITY: usize = 256;
-/// The same limit for listeners to a single operation. There may be thousands of these listeners, and each
-/// buffer uses memory.
+/// Number of batches that a slow listener to a single operation may lag behind. There may be thousands of
+/// these listeners, and each buffer uses memory.
 const OPERATION_CHANNEL_CAPACITY: usize = 16;
 /// Number of operations with listeners above which unused channels are removed.
 const CHANNEL_CLEANUP_THRESHOLD: usize = 256;
@@ -18,8 +18,7 @@ const CHANNEL_CLEANUP_THRESHOLD: usize = 256;
 /// Events from one batch of records.
 pub(crate) struct EventBatch {
     pub operation: OperationId,
-    /// Number of the last record before the batch. If a listener hasn't seen this record, it has missed
-    /// records.
+    /// Number of the last record before the batch. A listener that hasn't seen this record has missed events.
     pub after: u64,
     /// Number of the last record in the batch.
     pub last: u64,
@@ -52,7 +51,7 @@ impl EventBroadcaster {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Broadcasts a batch. Having no listeners is not an error.
+    /// Broadcasts a batch. Succeeds even if there are no listeners.
     pub fn broadcast(&self, batch: EventBatch) {
         batch.events.iter().for_each(trace_event);
         let mut listeners = self.lock_channels();
@@ -73,8 +72,8 @@ impl EventBroadcaster {
         }
     }
 
-    /// Subscribes to the batches of one operation from now on. If the broadcaster is closed, the receiver gets no
-    /// batches.
+    /// Subscribes to the batches of one operation from now on. If the broadcaster is closed, the receiver
+    /// gets no batches.
     pub fn subscribe_to(&self, operation: OperationId) -> broadcast::Receiver<Arc<EventBatch>> {
         let mut listeners = self.lock_channels();
         let Some(Channels { by_operation, cleanup_threshold, .. }) = &mut *listeners else {

@@ -7,7 +7,8 @@ use tidegate_oplog::{History, LogError, OperationLog, TypedLog as _};
 /// Reason why events can't be delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum EventGap {
-    /// The oldest records of an open operation were compacted. The stream continues with the first remaining record.
+    /// The oldest records of an open operation were compacted. The stream continues with the first remaining
+    /// record.
     #[error("operation {operation}: events after number {after} and before {first} are no longer stored")]
     Compacted {
         /// Id of the requested operation.

@@ -18,7 +18,7 @@ use crate::log::run_blocking;
 const CURSOR_CLEANUP_THRESHOLD: usize = 4096;
 
 /// Position in the events of all operations: for each operation, the number of the last record seen. The
-/// consumer stores it as durably as its own results.
+/// consumer must store the cursor as durably as its own results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EventCursor(BTreeMap<OperationId, u64>);
@@ -29,8 +29,8 @@ impl EventCursor {
         self.advance(event.operation, event.sequence);
     }
 
-    /// Records all events of an operation up to the given number as seen. A lower number than before has no
-    /// effect.
+    /// Records all events of an operation up to the given number as seen. Has no effect if the number is
+    /// lower than the recorded one.
     pub fn advance(&mut self, operation: OperationId, sequence: u64) {
         let seen = self.0.entry(operation).or_default();
         *seen = sequence.max(*seen);
@@ -74,7 +74,7 @@ pub struct EventStream {
     ready: VecDeque<Result<Event, EventGap>>,
     /// Operations whose events must be read from the log.
     lagging: BTreeSet<OperationId>,
-    /// True if it isn't known which operations have to be read from the log.
+    /// True if the set of operations that must be read from the log is unknown.
     is_lagging_unknown: bool,
     /// Number of operations in the cursor above which the cursor drops operations that were removed from the
     /// log.
@@ -214,7 +214,7 @@ impl EventStream {
         }
     }
 
-    /// Skips an operation that can't be read, so that it isn't read over and over.
+    /// Skips an operation that can't be read, so that the stream doesn't keep trying to read it.
     async fn skip_operation(&mut self, operation: OperationId) {
         let entry = run_blocking(&self.log, move |log| log.entry_as::<OperationEvent>(operation)).await;
         if let Ok(Some(entry)) = entry {

@@ -1,10 +1,10 @@
-//! Places in concurrency groups, for `concurrency:GROUP` gates. A group limits the number of operations that
-//! may execute waves with this gate at the same time.
+//! Slots in concurrency groups, for `concurrency:GROUP` gates. In the code, a slot is called a place. A group
+//! limits the number of operations that may execute waves with this gate at the same time.
 //!
-//! Places are recorded in the log. An operation has a place from the moment the gate opens, and for as long
-//! as the operation's state contains the place (`State::places`). This module only assigns free places in the
-//! order of the requests, and tracks assignments that aren't recorded yet. A place becomes free again once
-//! its release is durable, so a crash can't cause the limit to be exceeded. All places that a wave needs are
+//! Slots are recorded in the log. An operation has a slot from the moment the gate opens, and for as long as
+//! the operation's state contains the slot (`State::places`). This module only assigns free slots in the
+//! order of the requests, and tracks assignments that aren't recorded yet. A slot becomes free again once its
+//! release is durable, so a crash can't cause the limit to be exceeded. All slots that a wave needs are
 //! assigned at once.
 //!
 //! ```text
@@ -24,7 +24,7 @@ pub(crate) const CONCURRENCY_PREFIX: &str = "concurrency:";
 const NAMED_OPERATIONS_MAX: usize = 3;
 /// Reason for waiting if an operation isn't first in the queue.
 const NOT_NEXT: &str = "other operations of the group are ahead in the queue";
-/// Reason for waiting if only some of the places that the operation needs are free.
+/// Reason for waiting if only some of the slots that the operation needs are free.
 const NOT_ALL: &str = "the wave needs a free slot in each of its groups, but another group is full";
 
 /// Reports a verdict to a gate. The callback is called under a lock, so it must not call this module.
@@ -34,14 +34,14 @@ pub(crate) type VerdictCallback = Box<dyn Fn(Verdict) + Send>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// Places of an operation according to its log.
+/// Slots of an operation according to its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RecordedPlaces {
     /// Id of the operation.
     pub operation: OperationId,
     /// Name of the operation's application.
     pub application: String,
-    /// Groups in which the operation has a place.
+    /// Groups in which the operation has a slot.
     pub places: BTreeSet<String>,
 }
 
@@ -67,7 +67,7 @@ impl ConcurrencyGroup {
 #[derive(Default)]
 pub(crate) struct Groups {
     inner: Mutex<GroupsState>,
-    /// Lock that is held while the places are read from the log.
+    /// Lock that is held while the slots are read from the log.
     pub load_lock: tokio::sync::Mutex<()>,
 }
 
@@ -77,16 +77,16 @@ struct GroupsState {
     /// Waiting operations, in the order of their requests.
     queue: Vec<QueuedRequest>,
     tickets: u64,
-    /// True once the places in the log are known. Before that, no places are assigned.
+    /// True once the slots in the log are known. Before then, no slots are assigned.
     is_known: bool,
 }
 
-/// Places of an operation.
+/// Slots of an operation.
 struct OperationPlaces {
     application: String,
-    /// Assigned places, which may not have been recorded yet.
+    /// Assigned slots that haven't been recorded yet.
     assigned: BTreeSet<String>,
-    /// Places according to the last record.
+    /// Slots according to the last record.
     recorded: BTreeSet<String>,
     /// True if this engine is running the operation or has just stopped running it.
     is_local: bool,
@@ -96,10 +96,11 @@ struct OperationPlaces {
 struct QueuedRequest {
     ticket: Ticket,
     operation: OperationId,
-    /// Places that the operation's wave needs. `None` for a gate that hasn't sent a request yet.
+    /// Groups in which the operation's wave needs a slot. `None` for a group whose gate hasn't sent a request
+    /// yet.
     groups: BTreeMap<String, Option<GroupRequest>>,
     is_assigned: bool,
-    /// True if one of the groups is undefined, so that the operation will never get its places.
+    /// True if one of the groups is undefined, so that the operation will never get its slots.
     is_rejected: bool,
 }
 
@@ -125,8 +126,9 @@ impl Groups {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request for one of the groups that an operation's wave needs to the queue. Verdicts are
-    /// reported through `report` once [`Groups::set_limit`] has been called.
+    /// Adds a request to the queue: the operation's next wave needs a slot in every group in `all`, and
+    /// `group` is one of these groups. Verdicts are reported through `report` once [`Groups::set_limit`] has
+    /// been called.
     pub fn request_place(
         &self,
         (operation, application): (OperationId, &str),
@@ -138,7 +140,7 @@ impl Groups {
         inner.places_of(operation, application).is_local = true;
         let want = GroupRequest { limit: None, report, last_verdict: None };
         if let Some(waiting) = inner.queue.iter_mut().find(|waiting| waiting.operation == operation) {
-            // This is a repeated request. The operation may already have its places.
+            // The request is a repetition, so the operation may already have its slots.
             waiting.is_assigned = false;
             waiting.groups.insert(group.to_owned(), Some(want));
             return waiting.ticket;
@@ -177,8 +179,8 @@ impl Groups {
         }
     }
 
-    /// Withdraws a request. The operation's places may have been assigned in the meantime;
-    /// [`Groups::resolve_withdrawal`] decides whether it keeps them.
+    /// Withdraws a request. If slots have been assigned in the meantime, [`Groups::resolve_withdrawal`]
+    /// decides whether the operation keeps them.
     pub fn withdraw(&self, operation: OperationId, group: &str) {
         let mut inner = self.lock();
         for waiting in inner.queue.iter_mut().filter(|waiting| waiting.operation == operation) {
@@ -204,7 +206,7 @@ impl Groups {
         inner.assign_places();
     }
 
-    /// Records the durable places of an operation.
+    /// Records the durable slots of an operation.
     pub fn record_places(&self, recorded: RecordedPlaces) {
         let mut inner = self.lock();
         let places = inner.places_of(recorded.operation, &recorded.application);
@@ -214,12 +216,12 @@ impl Groups {
         inner.assign_places();
     }
 
-    /// Returns true if the places recorded in the log are known.
+    /// Returns true if the slots recorded in the log are known.
     pub fn is_known(&self) -> bool {
         self.lock().is_known
     }
 
-    /// Adds the places recorded in the log. Reports from this engine's actors are newer and take precedence.
+    /// Adds the slots recorded in the log. Reports from this engine's actors are newer and take precedence.
     pub fn load_places(&self, recorded: impl IntoIterator<Item = RecordedPlaces>) {
         let mut inner = self.lock();
         for RecordedPlaces { operation, application, places } in recorded {
@@ -232,21 +234,21 @@ impl Groups {
         inner.assign_places();
     }
 
-    /// Marks an operation as no longer run by this engine, permanently or temporarily. The operation keeps
-    /// its places.
+    /// Marks an operation that this engine has stopped running, permanently or temporarily. The operation
+    /// keeps its slots.
     pub fn mark_stopped(&self, operation: OperationId) {
         if let Some(places) = self.lock().places.get_mut(&operation) {
             places.is_local = false;
         }
     }
 
-    /// Returns the total number of requests and of operations that have places.
+    /// Returns the total number of requests and of operations that have slots.
     pub fn entries(&self) -> usize {
         let inner = self.lock();
         inner.places.len().saturating_add(inner.queue.len())
     }
 
-    /// Returns operations that have places but aren't running in this engine.
+    /// Returns operations that have slots but aren't running in this engine.
     pub fn orphaned(&self) -> Vec<OperationId> {
         let inner = self.lock();
         inner.places.iter().filter(|(_, places)| !places.is_local).map(|(operation, _)| *operation).collect()
@@ -259,7 +261,7 @@ impl Groups {
         inner.assign_places();
     }
 
-    /// Returns the operations with a place in a group, for tests.
+    /// Returns the operations that have a slot in a group, for tests.
     #[cfg(test)]
     fn members(&self, group: &str) -> BTreeSet<OperationId> {
         let inner = self.lock();
@@ -282,7 +284,8 @@ impl GroupsState {
         inside.map(|(operation, places)| (*operation, places))
     }
 
-    /// Assigns free places in order, and reports the reason for waiting to all other requests.
+    /// Assigns free slots in the order of the requests. Reports the reason for waiting to all requests that
+    /// don't get their slots.
     fn assign_places(&mut self) {
         if !self.is_known {
             return;
@@ -311,9 +314,9 @@ impl GroupsState {
         self.queue = queue;
     }
 
-    /// Returns the reason why an operation doesn't get a place in a group now. The inner value is `None` if
-    /// the operation gets a place. The outer value is `None` if this isn't known yet.
-    #[expect(clippy::option_option, reason = "the outer one collects over all groups of a wave")]
+    /// Returns the reason why an operation doesn't get a slot in a group now. The inner value is `None` if
+    /// the operation gets a slot. The outer value is `None` if the group's limit isn't known yet.
+    #[expect(clippy::option_option, reason = "the outer option collects over all groups of a wave")]
     fn blocking_reason(
         &self,
         waiting: &QueuedRequest,
@@ -352,7 +355,7 @@ impl GroupsState {
         waiting.groups.values_mut().flatten().for_each(|want| want.report_verdict(Verdict::Open));
     }
 
-    /// Removes operations that have neither places nor requests.
+    /// Removes operations that have neither slots nor requests.
     fn remove_unused(&mut self) {
         let asking: BTreeSet<OperationId> = self.queue.iter().map(|waiting| waiting.operation).collect();
         self.places.retain(|operation, places| {

@@ -1,4 +1,4 @@
-//! Gate definitions by name. They are written by users and stored with the operation.
+//! Gate definitions by name, which are written by users and stored with the operation.
 
 use std::collections::BTreeMap;
 
@@ -104,7 +104,9 @@ fn add_problems(
 
 fn check_windows(windows: &[Window]) -> Vec<String> {
     if windows.is_empty() {
-        return vec!["it has no windows; add at least one with kind, schedule and duration".to_owned()];
+        return vec![
+            "the gate has no windows; add at least one window with kind, schedule and duration".to_owned(),
+        ];
     }
     let numbered = (1_usize..).zip(windows);
     let problem = |(number, window)| {

@@ -1,4 +1,4 @@
-//! `http:NAME` gates, for which an endpoint decides whether a wave may start. The engine polls the endpoint
+//! `http:NAME` gates, which ask an HTTP endpoint whether a wave may start. The engine polls the endpoint
 //! while the wave is waiting. Only an unambiguous yes opens the gate.
 
 mod client;
@@ -21,7 +21,7 @@ pub(crate) const HTTP_PREFIX: &str = "http:";
 
 /// Maximum delay after an unusable response, unless the interval is longer.
 const RETRY_MAX: Duration = Duration::from_secs(300);
-/// Delay after the first unusable response. It doubles with each additional unusable response.
+/// Delay after the first unusable response. The delay doubles with each additional unusable response.
 const RETRY_MIN: Duration = Duration::from_secs(2);
 
 /// Reports the endpoint's verdicts for as long as the future is polled.

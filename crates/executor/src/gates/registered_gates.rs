@@ -1,5 +1,5 @@
-//! Evaluation of registered gates. The engine sends each gate one request and then listens for its verdicts.
-//! It repeats the request only as a safety net.
+//! Evaluation of registered gates. The engine sends each gate one request, then listens for the gate's
+//! verdicts, and repeats the request only as a safety net.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(crate) async fn poll_registered_gate(
         let problem = gate_error(name);
         let unregistered = || format!("no gate named {name} is registered with this engine");
         reporter.report_verdict(closed_verdict(problem.unwrap_or_else(unregistered)));
-        // All gates are registered before an engine starts, so an unknown gate remains unknown.
+        // All gates are registered before the engine starts, so retrying doesn't help.
         return;
     };
     loop {
@@ -46,7 +46,7 @@ fn closed_verdict(reason: String) -> Verdict {
     Verdict::Closed { reason, ask_again_after: GATE_RETRY_INTERVAL }
 }
 
-/// Reports verdicts that differ from the last one.
+/// Reporter of a gate's verdicts, which skips repetitions of the last verdict.
 struct VerdictReporter<'a, T> {
     name: &'a str,
     report: T,

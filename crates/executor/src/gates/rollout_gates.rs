@@ -1,4 +1,4 @@
-//! Gates of progressive syncs. They are the same gates as for waves, evaluated for a step.
+//! Gates of progressive syncs. A step of a progressive sync can use the same gates as a wave.
 
 use tidegate_lifecycle::operation::{GATE_RETRY_INTERVAL, Verdict, concurrency_group};
 use tidegate_model::{Destination, OperationId, Phase, Timestamp};

@@ -56,7 +56,7 @@ pub(crate) fn evaluate_windows(
         WindowKind::Allow => "does not allow syncs",
     };
     let reason = match blocked.expected_end {
-        // Windows start and end at whole seconds.
+        // Omit milliseconds, because windows start and end at whole seconds.
         Some(at) => format!("sync window {name} {what} until {}", at.to_string().replace(".000Z", "Z")),
         None => format!("sync window {name} {what}"),
     };

@@ -51,7 +51,8 @@ pub(super) struct MachineState<W: MachineEffects> {
     handle: Arc<MachineHandle<W::Machine>>,
     inbox: Inbox<W::Machine, ActorMessage>,
     runner: Runner<W::Machine, EngineEffects<W>>,
-    /// True once the recovered state has been published. The previous actor may have failed before publishing it.
+    /// True once the recovered state has been published. A new actor publishes the state again, because the
+    /// previous actor may have failed before doing so.
     is_published: bool,
     /// True once the machine's end has been reported to the supervisor.
     has_ended: bool,
@@ -77,7 +78,7 @@ impl<W: MachineEffects> Actor for MachineActor<W> {
             Start::Recovered { driver, end_reason } => {
                 handle.set_durable_state(driver.state().clone());
                 let first = end_reason.map(W::Machine::abort_input).or_else(W::resume_input);
-                // The machine takes a step even if there is no input.
+                // Without a start input, process the alarm, so that the machine takes its first step.
                 let first = first.map_or(Arrival::Alarm, Arrival::Input);
                 (Runner::from_driver(*driver, effects), Some(first))
             }
@@ -108,7 +109,7 @@ impl<W: MachineEffects> Actor for MachineActor<W> {
             RunnerError::Driver(error) => error.into(),
             RunnerError::Append(failure) => failure,
         })?;
-        // Failing effects must not prevent writes.
+        // Publish only after the step, so that effects that panic don't prevent writes.
         if let Some(durable) = unshown {
             state.runner.effects_mut().publish(durable);
         }
@@ -144,7 +145,7 @@ impl<W: MachineEffects> MachineState<W> {
             let now = self.now();
             match self.runner.process(arrival, now) {
                 Ok(()) => {}
-                // There is no caller to notify.
+                // The sender of the input isn't waiting for a reply, so only log the rejection.
                 Err(DriverError::Rejected(rejection)) => {
                     tracing::warn!(machine = %self.handle.name(), %rejection, "a message was rejected");
                 }

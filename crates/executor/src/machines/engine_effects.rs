@@ -26,7 +26,7 @@ pub(super) struct EngineEffects<W: MachineEffects> {
     alarm: Alarm,
     /// State that becomes durable once the batch in flight has been written.
     pending_state: Option<<W::Machine as Machine>::State>,
-    /// Dropped together with the actor.
+    /// Sender that is dropped together with the actor, which ends the actor's background work.
     _alive: watch::Sender<()>,
 }
 
@@ -51,8 +51,8 @@ impl<W: MachineEffects> EngineEffects<W> {
         }
     }
 
-    /// Publishes a durable state. A caller that queries the state as soon as it is notified must receive this
-    /// state, because there may never be another notification.
+    /// Publishes a durable state. Stores the state before notifying the effects: a caller that queries the
+    /// state upon the notification must receive this state, because there may never be another notification.
     pub fn publish(&mut self, durable: <W::Machine as Machine>::State) {
         self.handle.set_durable_state(durable.clone());
         self.effects.publish_state(&durable);
@@ -104,7 +104,7 @@ impl<W: MachineEffects> Effects<W::Machine> for EngineEffects<W> {
         let summary = W::summary(state).ok_or("a machine that has not started cannot be written")?;
         let events = AppendOf::new(self.handle.id, batch.first_sequence, batch.events, summary);
         let append = AppendOf { snapshot: batch.snapshot, ..events };
-        // By the time this state is durable, the current state may include later events.
+        // Keep a copy of the state. By the time it is durable, the current state may include later events.
         self.pending_state = Some(state.clone());
         let inbox = self.inbox.clone();
         let tell = Box::new(move |result| inbox.push_write_result(result));

@@ -18,8 +18,8 @@ pub type SummaryOf<M> = Summary<<<M as Machine>::Event as StreamRecords>::Detail
 /// Effects of a machine. The engine provides everything else: the log, the runner, timers, recovery and
 /// restarts.
 ///
-/// The machine's actor calls these functions one at a time. They must not block. Work that takes time must
-/// run elsewhere, for example in [`MachineSender::spawn`], and report its results through the
+/// The machine's actor calls these functions one at a time, and the functions must not block. Work that takes
+/// time must run elsewhere, for example in [`MachineSender::spawn`], and report its results through the
 /// [`MachineSender`]. If a function panics, the actor fails, and the next actor starts from the log with new
 /// effects.
 ///

@@ -47,13 +47,13 @@ impl<M: Machine> Clone for ExecutionStatus<M> {
 pub(super) enum EndReason {
     /// The machine has finished.
     Over,
-    /// The machine was stopped in an orderly way.
+    /// The machine was stopped gracefully.
     Stopped,
     /// The machine can't continue in this engine.
     Failed(MachineError),
 }
 
-/// Handle to a machine. It exists from the first request for the machine until the machine ends.
+/// Handle to a machine, which exists from the first request for the machine until the machine ends.
 pub(super) struct MachineHandle<M: Machine> {
     pub id: StreamId,
     pub clock: Arc<dyn Clock>,
@@ -92,7 +92,7 @@ impl<M: Machine> MachineHandle<M> {
     }
 
     /// Sends a message to the machine's supervisor. If the supervisor doesn't exist yet, the message is lost.
-    /// This is harmless, because a new supervisor checks on its own whether it may start.
+    /// A lost message is harmless, because a new supervisor itself checks whether it may start.
     pub fn send(&self, message: SupervisorMessage<M>) {
         if let Some(supervisor) = self.supervisor.get() {
             let _ = supervisor.send_message(message);

@@ -25,9 +25,9 @@ impl From<AppendFailure> for ActorMessage {
     }
 }
 
-/// Sender for the results of a machine's work: results of commands, and other inputs. It is cheap to clone
-/// and can be used from any task. Inputs are dropped if the machine has finished or its actor has failed. In
-/// the latter case, outstanding commands start again.
+/// Sender for the results of a machine's work: results of commands, and other inputs. A sender is cheap to
+/// clone and can be used from any task. Inputs are dropped if the machine has finished or its actor has
+/// failed. After a failure, outstanding commands start again.
 pub struct MachineSender<M: Machine> {
     inbox: Inbox<M, ActorMessage>,
     /// Closed once the actor has ended.
@@ -45,8 +45,8 @@ impl<M: Machine> MachineSender<M> {
         Self { inbox, alive }
     }
 
-    /// Reports the result of the command in flight for a subject. After that, the engine may execute another
-    /// command for the subject.
+    /// Reports the result of a subject's command in flight. The engine may then execute another command for
+    /// this subject.
     pub fn answer(&self, about: M::Subject, input: M::Input) {
         self.inbox.push(Arrival::Answer { subject: about, input });
     }
@@ -56,7 +56,8 @@ impl<M: Machine> MachineSender<M> {
         self.inbox.push_input(input);
     }
 
-    /// Reports that a subscription has ended. If it is still outstanding, it starts again.
+    /// Reports that a subscription has ended. If the subscription is still outstanding, the engine starts it
+    /// again.
     pub fn end_subscription(&self, about: M::Subject) {
         self.inbox.push(Arrival::SubscriptionEnded(about));
     }
@@ -84,5 +85,7 @@ impl<M: Machine> MachineSender<M> {
 
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("its work panicked").to_owned()
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("background work of the machine panicked")
+        .to_owned()
 }

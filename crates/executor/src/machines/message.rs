@@ -23,11 +23,11 @@ pub(super) enum SupervisorMessage<M: Machine> {
     Started(Result<(), MachineError>),
     /// The machine has finished, and its actor is waiting to be stopped.
     Over,
-    /// The actor has stopped in an orderly way and is waiting to be removed.
+    /// The actor has stopped gracefully and is waiting to be removed.
     Stopped,
-    /// Stop in an orderly way.
+    /// Stop gracefully.
     Stop,
-    /// The time limit for an orderly stop has expired.
+    /// The time limit for a graceful stop has expired.
     StopNow,
     /// The log rejects all records.
     LogFailed(String),

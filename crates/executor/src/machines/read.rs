@@ -14,7 +14,7 @@ use crate::engine_context::EngineContext;
 use crate::error::EngineError;
 use crate::log::{Log, run_blocking};
 
-/// Reads a machine once all batches that were passed to the log have been written.
+/// Reads a machine from the log. First waits until all batches that were passed to the log have been written.
 pub(super) async fn read_machine<M: DurableMachine>(
     shared: &EngineContext,
     id: StreamId,
@@ -53,8 +53,8 @@ pub(super) fn read_state<M: DurableMachine>(
 
 type RecoveredDriver<M> = Result<Driver<M>, IllegalEvent>;
 
-/// Loads a machine. Also returns true if the machine is open according to its summary. After a repair, the
-/// summary may be older than the machine's events.
+/// Loads a machine. The second value is true if the machine is open according to its summary, which may be
+/// older than the machine's events after a repair of the log.
 fn load_machine<M: DurableMachine>(
     log: &Log,
     id: StreamId,

@@ -13,7 +13,7 @@ use super::error::MachineError;
 use super::machine_handle::{EndReason, ExecutionStatus, MachineHandle, machine_name};
 use super::message::SupervisorMessage;
 
-/// Maximum time that an orderly stop waits for commands in flight. Commands whose results were not recorded
+/// Maximum time that a graceful stop waits for commands in flight. Commands whose results were not recorded
 /// are executed again when the machine is resumed.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -102,7 +102,7 @@ impl MachineRegistry {
         self.lock().machines.values().map(Arc::clone).collect()
     }
 
-    /// Stops all machines in an orderly way and prevents new machines from starting.
+    /// Stops all machines gracefully and prevents new machines from starting.
     pub async fn shut_down(&self) {
         self.lock().is_closed = true;
         let all = self.all();
@@ -112,7 +112,7 @@ impl MachineRegistry {
                 machine.wait_until_ended().await;
             }
         };
-        // Each machine enforces the limit itself, unless its work never returns.
+        // Each machine enforces its own time limit. The limit here covers machines whose work never returns.
         if tokio::time::timeout(STOP_TIMEOUT * 2, ended).await.is_err() {
             tracing::warn!("a machine did not stop in time; the next engine continues it");
         }
@@ -124,7 +124,7 @@ impl MachineRegistry {
     }
 }
 
-/// Registry entry of a running machine. It is removed when the machine ends for any reason.
+/// Registry entry of a running machine. The entry is removed when the machine ends for any reason.
 pub(super) struct RegistryEntry<M: Machine> {
     registry: Arc<MachineRegistry>,
     pub handle: Arc<MachineHandle<M>>,

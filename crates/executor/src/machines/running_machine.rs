@@ -10,8 +10,8 @@ use super::error::MachineError;
 use super::machine_handle::{EndReason, ExecutionStatus, MachineHandle};
 use super::message::{MachineMessage, SupervisorMessage};
 
-/// Handle to a running machine. It is cheap to clone. The machine keeps running even if all clones are
-/// dropped.
+/// Handle to a running machine. The handle is cheap to clone, and the machine keeps running even if all
+/// clones are dropped.
 pub struct RunningMachine<M: Machine>(Arc<MachineHandle<M>>);
 
 impl<M: Machine> Clone for RunningMachine<M> {
@@ -62,7 +62,7 @@ impl<M: Machine> RunningMachine<M> {
         {
             return answer;
         }
-        // The request was either not processed or not recorded.
+        // The actor ended without a reply, so the request was either not processed or not recorded.
         let of_this = |status: &ExecutionStatus<M>| matches!(status, ExecutionStatus::Running(other) if other.get_id() == actor.get_id());
         match self.0.wait_for_status(|status| !of_this(status)).await {
             ExecutionStatus::Ended(EndReason::Failed(error)) => Err(error),
@@ -108,9 +108,8 @@ impl<M: Machine> RunningMachine<M> {
         self.0.wait_until_ended().await;
     }
 
-    /// Stops the machine in an orderly way: no more commands are started, and the results of commands in
-    /// flight are recorded within a time limit. Returns when the machine has stopped. The machine can be
-    /// resumed later.
+    /// Stops the machine gracefully: no more commands are started, and the results of commands in flight are
+    /// recorded within a time limit. Returns when the machine has stopped. The machine can be resumed later.
     pub async fn stop(&self) {
         self.0.send(SupervisorMessage::Stop);
         self.0.wait_until_ended().await;

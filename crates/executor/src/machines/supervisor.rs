@@ -1,6 +1,6 @@
-//! The supervisor of one machine. It starts the machine's actor, restarts the actor from the log after
-//! failures as often as [`restarts`](crate::restarts) allows, and tracks when the machine ends. The
-//! supervisor is linked to the engine's supervisor and ends with it.
+//! The supervisor of one machine. The supervisor starts the machine's actor, restarts the actor from the log
+//! after failures as often as [`restarts`](crate::restarts) allows, and tracks when the machine ends. It is
+//! linked to the engine's supervisor and ends together with the engine's supervisor.
 
 use std::error::Error;
 use std::marker::PhantomData;
@@ -180,7 +180,7 @@ impl<W: MachineEffects> SupervisorState<W> {
         let published = std::panic::catch_unwind(AssertUnwindSafe(|| make().publish_state(&state)));
         if published.is_err() {
             let machine = self.arguments.entry.handle.name();
-            tracing::error!(%machine, "its effects panicked when it ended");
+            tracing::error!(%machine, "the effects of a finished machine panicked");
         }
     }
 
@@ -206,7 +206,7 @@ impl<W: MachineEffects> SupervisorState<W> {
         let _ = child.send_message(MachineMessage::Request { input, reply });
         let myself = myself.clone();
         tokio::spawn(async move {
-            // If the actor fails before it responds, the failure is reported separately.
+            // If the actor fails before it responds, the supervisor handles the failure separately.
             if let Ok(started) = answer.await {
                 let _ = myself.send_message(SupervisorMessage::Started(started));
             }
@@ -242,7 +242,7 @@ impl<W: MachineEffects> SupervisorState<W> {
             return;
         }
         let Some(child) = &self.child else {
-            // All events are already in the log.
+            // No actor is running, so all events are already in the log.
             return self.finish(myself, EndReason::Stopped).await;
         };
         let _ = child.send_message(MachineMessage::Stop);
@@ -275,7 +275,7 @@ impl<W: MachineEffects> SupervisorState<W> {
             handle.set_status(ExecutionStatus::Down);
         }
         if error.is::<LogActorFailed>() {
-            // The failure isn't the actor's fault. Log failures are counted separately.
+            // The log actor caused this failure, and its failures are counted separately.
             tracing::warn!(%machine, "continues from the log: {error}");
             return self.read_from_log(myself, Duration::ZERO, None);
         }

@@ -21,7 +21,8 @@ use crate::engine::Engine;
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// Effects that query the state at each notification and count how often it matches and how often it differs.
+/// Effects that query the machine's state at each notification. They count how often the queried state
+/// matches the notified state, and how often the two differ.
 #[derive(Clone, Default)]
 struct StateProbe {
     machine: Arc<OnceLock<RunningMachine<OrderedDeletion>>>,
@@ -133,7 +134,7 @@ async fn machines_survive_a_failure_of_the_log_actor() {
             .await;
         running.push(started.unwrap());
     }
-    // This is fewer than the maximum number of failures.
+    // Four failures are fewer than the maximum.
     for _ in 0..4 {
         tokio::time::sleep(Duration::from_millis(130)).await;
         engine.shared.log_actor.panic();

@@ -17,9 +17,9 @@ use super::reader::{ContainerPermit, Reader};
 use super::{Output, OutputSource, RunningHook};
 use crate::effects::LineMask;
 
-/// Intervals between pod searches while a hook is running: the first until a container is being followed, the
-/// second after that.
+/// Interval between pod searches while a hook is running, until the first container is being followed.
 const POD_SEARCH_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval between pod searches once a container is being followed.
 const LATER_POD_SEARCH_INTERVAL: Duration = Duration::from_secs(5);
 /// Timeout of a pod search.
 const POD_SEARCH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -49,7 +49,7 @@ pub(super) async fn follow_hook(
         containers: JoinSet::new(),
     };
     loop {
-        // After the hook has ended, the loop searches once more.
+        // Read the flag before searching, so that the loop searches once more after the hook has ended.
         let is_last = *has_ended.borrow_and_update();
         if tokio::time::timeout(POD_SEARCH_TIMEOUT, following.find_containers()).await.is_err() {
             tracing::debug!(hook = %following.key, "the pods of a hook were not found in time");
@@ -99,8 +99,8 @@ impl HookFollower {
                     continue;
                 }
                 let Some(place) = self.reader.try_acquire_permit() else {
-                    let text = "the maximum number of containers is already being followed; the others will \
-                                be followed as these finish";
+                    let text = "the maximum number of containers is already being followed; output of other \
+                                containers appears once one of these containers finishes";
                     return self.reader.note(Some(self.key.clone()), text);
                 };
                 self.followed.insert(known);
@@ -121,7 +121,7 @@ impl HookFollower {
                 self.reader.note(None, &format!("cannot follow the hook output: {error}"));
                 None
             }
-            // If the cluster is unavailable, the operation itself reports it.
+            // If the cluster is unavailable, the operation itself reports the outage.
             Err(_) => None,
         }
     }
@@ -149,7 +149,7 @@ impl HookFollower {
                     Ok(_) => {
                         let most = HOOK_BYTES_MAX >> 20;
                         let words = format!(
-                            "it has written more than {most} MiB, so the rest of its output is not shown"
+                            "the hook has written more than {most} MiB of output; the rest is not shown"
                         );
                         return reader.note(Some(source.hook), &words);
                     }
@@ -170,7 +170,7 @@ impl ByteBudget {
         Self(AtomicUsize::new(bytes))
     }
 
-    /// Takes the given number of bytes from the budget if enough bytes are left. Returns false otherwise.
+    /// Takes the given number of bytes from the budget. Returns false if not enough bytes are left.
     fn take(&self, bytes: usize) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }

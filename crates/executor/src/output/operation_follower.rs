@@ -23,7 +23,7 @@ const QUERY_INTERVAL_MIN: Duration = Duration::from_millis(200);
 /// Maximum time to keep reading hook output after the operation has ended.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// Returns the running hooks of an operation.
+/// Source of an operation's running hooks.
 pub(crate) trait RunningHooksSource: Send + 'static {
     fn running_hooks(&self) -> impl Future<Output = Result<RunningHooks, EngineError>> + Send;
 }

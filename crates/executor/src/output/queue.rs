@@ -7,9 +7,9 @@ use tokio::sync::Notify;
 
 use super::{Output, OutputSource};
 
-/// Maximum number of lines that are waiting for a reader, and their maximum total size. Above this limit, the
-/// oldest lines are dropped.
+/// Maximum number of lines that are waiting for a reader. Above this limit, the oldest lines are dropped.
 pub(super) const LINES_MAX: usize = 1024;
+/// Maximum total size of the waiting lines, in bytes. Above this limit, the oldest lines are dropped.
 const BYTES_MAX: usize = 1 << 20;
 
 #[derive(Default)]
@@ -29,8 +29,7 @@ struct QueueState {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        // Each change is complete before any code that could panic, so a panic can't leave a partial change
-        // behind.
+        // No code between the parts of a change can panic, so a panic can't leave a partial change behind.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,6 +1,6 @@
 //! The watch of one kind: a list, a watch and regular reads, for as long as there are subscribers. A server
-//! ends each watch after a few minutes. The next watch continues from the same resource version. The objects
-//! are listed again only after an error.
+//! ends each watch after a few minutes. The next watch continues from the resource version that the last
+//! watch reached. The objects are listed again only after an error.
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -18,7 +18,8 @@ use super::watch_context::{WatchContext, place_of};
 
 /// Maximum time until a lost change is noticed.
 pub(super) const READ_INTERVAL: Duration = Duration::from_secs(15);
-/// Delay after a list or watch has failed or ended. It doubles, up to [`RETRY_MAX`], until a call succeeds.
+/// Delay after a list or watch has failed or ended. The delay doubles, up to [`RETRY_MAX`], until a call
+/// succeeds.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// Time without a successful response after which the cluster is reported as failing. Occasional failures
 /// aren't reported. The limit applies whether every call is refused immediately or the first call hangs.
@@ -45,8 +46,8 @@ pub(super) async fn run_kind_watch(
     }
 }
 
-/// Regularly reads the objects that have subscribers. This runs separately from the watch, so that changes
-/// are reported while many objects are being read or a list hangs.
+/// Regularly reads the objects that have subscribers. These reads run separately from the watch, so that
+/// changes are reported while many objects are being read or a list hangs.
 async fn read_periodically(context: &WatchContext, gvk: &Gvk, table: &SubscriptionTable) {
     loop {
         tokio::time::sleep(READ_INTERVAL).await;
@@ -60,7 +61,7 @@ struct WatchBackoff {
     delay: Duration,
     /// Start of the current call.
     call_started_at: Timestamp,
-    /// Start of the first call that has failed since the last success.
+    /// Start of the first failed call since the last success.
     failing_since: Option<Timestamp>,
 }
 
@@ -80,8 +81,8 @@ async fn watch_with_retries(context: &WatchContext, scope: &Scope, table: &Subsc
                         WatchFailure { message: error.to_string(), since },
                     );
                 }
-                // If no operation is waiting for an object, changes to the object may be observed late,
-                // especially without watch permission.
+                // If no operation is waiting for any of the objects, changes may be observed late. Retry less
+                // often, because calls may keep failing, for example without watch permission.
                 let wait = if table.is_awaited() { failing.delay } else { READ_INTERVAL };
                 tokio::time::sleep(wait).await;
                 failing.delay = failing.delay.saturating_mul(2).min(RETRY_MAX);
@@ -126,8 +127,8 @@ async fn list(
         context.handle_listed(scope, table, object).await;
         listed.insert(place_of(object));
     }
-    // A list may be outdated, so an object that is missing from it hasn't necessarily been deleted. Without
-    // this read, however, a deletion that happened since the last watch would go unnoticed.
+    // Read subscribed objects that are missing from the list. They may have been deleted since the last
+    // watch, but the list may also be outdated.
     context.read_objects(&scope.gvk, table, table.subscribed_places(&listed)).await;
     Ok(listing.resource_version)
 }
@@ -178,7 +179,7 @@ pub(super) async fn run_health_judge(
     while observations.changed().await.is_ok() {
         let Some((object, observed)) = observations.borrow_and_update().clone() else { continue };
         let verdict = context.extensions.request_health(&name, object.as_ref().clone()).await;
-        // If there is a newer observation, in particular a deletion, it supersedes this verdict.
+        // A newer observation, in particular a deletion, supersedes this verdict.
         if observations.has_changed().unwrap_or(true) && observations.borrow().is_none() {
             continue;
         }

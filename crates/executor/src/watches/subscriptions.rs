@@ -52,8 +52,8 @@ impl Subscriber {
         match &self.target {
             WatchTarget::Task(task) => self.inbox.push_input(Input::Observed { task: *task, observation }),
             WatchTarget::Namespace(name) => {
-                // If the namespace is missing from a list, that doesn't count, because the operation itself
-                // may still create the namespace.
+                // Report only an existing namespace that is being deleted. A missing namespace isn't
+                // reported, because the operation itself may still create it.
                 if let ObservedState::Present { uid, resource_version, deleting, .. } = observation.seen {
                     let identity = Some(ObjectIdentity { uid, resource_version });
                     let namespace_observation =
@@ -94,7 +94,7 @@ pub(super) struct WatchFailure {
     pub since: Timestamp,
 }
 
-/// Source of observations. One source may work while the other fails.
+/// Source of observations. Each source can fail independently of the other.
 #[derive(Clone, Copy)]
 pub(super) enum ObservationSource {
     /// Lists, and the watches that follow them.
@@ -137,7 +137,7 @@ struct Entry {
 struct UnhealthyState {
     /// Time of the next read of the object's pods.
     next_read_at: Timestamp,
-    /// Delay before the read that follows.
+    /// Delay between the next read and the read that follows.
     delay: Duration,
     /// Last reported reason.
     reason: String,
@@ -189,7 +189,8 @@ impl SubscriptionTable {
         self.report_change(seeing, None, now);
     }
 
-    /// Notifies each waiting operation once when changes are no longer observed, and once when they are observed again.
+    /// Notifies each waiting operation once when changes are no longer observed, and once when they are
+    /// observed again.
     fn report_change(&self, seeing: ObservationSource, trouble: Option<WatchFailure>, now: Timestamp) {
         let places = self.lock_entries();
         let mut known = self.lock_failures();

@@ -7,8 +7,8 @@ use tidegate_model::{Gvk, Object};
 use super::subscriptions::{Place, SubscriptionTable};
 use super::watch_context::WatchContext;
 
-/// Maximum number of objects in one scope that are read in one round. The remaining objects wait for the next
-/// round.
+/// Maximum number of unhealthy objects in one scope that are read in one round. The remaining objects wait
+/// for the next round.
 const OBJECTS_PER_ROUND: usize = 8;
 /// Minimum time between two rounds.
 const ROUND_INTERVAL_MIN: std::time::Duration = std::time::Duration::from_secs(2);
@@ -17,7 +17,7 @@ const PODS_MAX: usize = 2;
 
 /// Reads the reasons whenever an object in the scope has been unhealthy for a short time.
 pub(super) async fn read_reasons(context: &WatchContext, gvk: &Gvk, table: &SubscriptionTable) {
-    // Once permission to read events is denied, don't request events again.
+    // Becomes false once permission to read events is denied, so that events aren't requested again.
     let mut may_read_events = true;
     loop {
         match table.next_unhealthy_read() {

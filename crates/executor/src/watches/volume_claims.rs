@@ -1,5 +1,5 @@
-//! PersistentVolumeClaims whose storage class creates volumes only when a Pod first uses the claim. They
-//! remain Pending until then, and the Pod may be in a later wave.
+//! PersistentVolumeClaims whose storage class creates a volume only when a Pod first uses the claim. Such a
+//! claim remains Pending until then, and the Pod may be in a later wave.
 
 use tidegate_cluster::Cluster;
 use tidegate_health::{

@@ -1,4 +1,4 @@
-//! Context shared by all watches of a cluster. It reads objects and reports observations.
+//! Context shared by all watches of a cluster, which reads objects and reports observations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl WatchContext {
     /// Reports to all subscribers of an object that the object exists.
     async fn report_present(&self, table: &SubscriptionTable, object: &Object) {
         let place = place_of(object);
-        // Most objects of a kind don't have subscribers, so they aren't evaluated.
+        // Don't evaluate the health of objects without subscribers, because most objects don't have any.
         if !table.has_subscribers(&place) {
             return;
         }
@@ -78,7 +78,7 @@ impl WatchContext {
     }
 
     /// Reports to all subscribers of an object that the object no longer exists. `as_of` is the time at which
-    /// the read started: an object created after that may exist.
+    /// the read started. An object that was created later may exist.
     pub fn report_gone(as_of: Timestamp, table: &SubscriptionTable, place: &Place, uid: Option<String>) {
         let gone = ObservedState::Gone { uid };
         for subscriber in table.record_observation(place, &gone, as_of) {
@@ -97,8 +97,8 @@ impl WatchContext {
         drop(permit);
         let now = self.clock.now();
         match &found {
-            // If the read is refused immediately, the watch's call is refused as well, and the watch reports
-            // the failure.
+            // Report only a read that hung. If a read is refused immediately, the watch's own call is refused
+            // as well, and the watch reports the failure.
             Err(error) if error.kind.is_outage() && now.since(began) >= HANG_TIME => {
                 table.record_failure(
                     ObservationSource::Reads,

@@ -9,11 +9,11 @@ use crate::parameters::{ParameterSet, Parameters, from_texts};
 use crate::run::{GenerateResult, GenerateRun, GeneratorPosition};
 use crate::selector::Selector;
 
-/// Argo CD's local cluster, with the name and URL that it has in Argo CD.
+/// Name and URL of the local cluster, as in Argo CD.
 const LOCAL_CLUSTER: (&str, &str) = ("in-cluster", "https://kubernetes.default.svc");
 
-/// Returns one parameter set per declared cluster, ordered by name, or a single parameter set for all
-/// clusters.
+/// Returns a parameter set for each declared cluster, ordered by name. With `flatList`, returns a single
+/// parameter set that contains all clusters.
 pub(crate) fn cluster_parameters(
     run: &mut GenerateRun<'_>,
     generator: &ClusterGenerator,
@@ -42,8 +42,8 @@ pub(crate) fn cluster_parameters(
     Ok(flat)
 }
 
-/// Returns the matching clusters, without duplicate names. If there is no selector, the local cluster is
-/// included.
+/// Returns the clusters that the selector matches, without duplicate names. Without a selector, adds the
+/// local cluster if it isn't declared.
 fn select_clusters(clusters: &[Cluster], selector: &Selector) -> Vec<Cluster> {
     let mut sorted: Vec<_> =
         clusters.iter().filter(|cluster| selector.matches_labels(&cluster.labels)).cloned().collect();

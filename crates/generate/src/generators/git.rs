@@ -13,7 +13,8 @@ use crate::path_patterns::{
 use crate::run::{GenerateResult, GenerateRun, GenerateStop, GeneratorPosition};
 use crate::yaml;
 
-/// Returns a parameter set for each folder of a repository, or for each object in each file, ordered by path.
+/// Returns a parameter set for each selected folder, or for each object in the selected files, ordered by
+/// path.
 pub(crate) fn git_parameters(
     run: &mut GenerateRun<'_>,
     git: &GitGenerator,
@@ -56,7 +57,7 @@ pub(crate) fn git_parameters(
     let mut is_unknown = false;
     for path in chosen {
         match file_parameters(run, &mut sets, &path, &tree, &git, spot) {
-            // The remaining files are requested in the same round.
+            // Continue, so that all files are requested in the same run.
             Err(GenerateStop::NotAvailableYet) => is_unknown = true,
             other => other?,
         }
@@ -64,8 +65,8 @@ pub(crate) fn git_parameters(
     if is_unknown { Err(GenerateStop::NotAvailableYet) } else { Ok(sets) }
 }
 
-/// Rejects patterns that can't select anything in any repository. Otherwise, the generator's Applications
-/// would be deleted, or they would be generated despite an exclusion that never matches.
+/// Rejects patterns that can't select anything in any repository. Without this check, such a pattern would
+/// delete the generator's Applications, and such an exclusion would have no effect.
 fn check_patterns(
     field: &'static str,
     patterns: &[(&str, bool)],
@@ -108,7 +109,7 @@ fn all_folders(tree: &GitTree) -> BTreeSet<&str> {
     folders
 }
 
-/// Returns the paths that are included by at least one pattern and not excluded by any pattern.
+/// Returns the paths that match at least one pattern and no exclusion.
 fn select_paths(
     run: &mut GenerateRun<'_>,
     paths: &BTreeSet<&str>,
@@ -131,8 +132,8 @@ fn select_paths(
     Ok(paths.iter().filter(counts).map(|path| (*path).to_owned()).collect())
 }
 
-/// Returns the parameter sets for one file. An empty list results in no parameter sets, an object or an empty
-/// file in one, and any other list in one per object.
+/// Adds the parameter sets of a file. An object or an empty file results in one parameter set, and a list
+/// results in one parameter set per entry.
 fn file_parameters(
     run: &mut GenerateRun<'_>,
     sets: &mut Vec<ParameterSet>,
@@ -184,7 +185,7 @@ struct GitPath<'p> {
     file: Option<&'p str>,
 }
 
-/// Adds a parameter set that contains the path parameters and the `values`.
+/// Adds a parameter set, including the parameters for its path and the generator's `values`.
 fn add_parameter_set(
     run: &mut GenerateRun<'_>,
     sets: &mut Vec<ParameterSet>,

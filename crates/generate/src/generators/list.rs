@@ -31,7 +31,7 @@ pub(crate) fn list_parameters(
     let more = match yaml::read(&list.elements_yaml).map_err(wrong)? {
         Value::Null => Vec::new(),
         Value::Array(more) => more,
-        other => return Err(wrong(format!("it is {}", describe_kind(&other)))),
+        other => return Err(wrong(format!("found {}", describe_kind(&other)))),
     };
     for (index, element) in more.iter().enumerate() {
         let origin = format!("elementsYaml {}", index + 1);
@@ -46,7 +46,8 @@ fn as_object<'v>(value: &'v Value, what: &'static str) -> Result<&'v Parameters,
     value.as_object().ok_or_else(|| Problem::NotAnObject { what, found: describe_kind(value) })
 }
 
-/// Checks that the parameters for `{{name}}` templates are strings, including those in `values`.
+/// Converts an element to parameters for `{{name}}` templates. All parameters must be strings, including
+/// those in `values`.
 fn as_texts(element: &Parameters) -> Result<Parameters, Problem> {
     let text = |key: &str, value: &Value| match value {
         Value::String(_) => Ok(value.clone()),

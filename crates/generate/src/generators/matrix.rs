@@ -5,8 +5,8 @@ use crate::error::{ErrorLocation, Problem};
 use crate::parameters::{ParameterSet, Parameters, add_missing, to_text};
 use crate::run::{GenerateResult, GenerateRun, GenerateStop, GeneratorPosition};
 
-/// Combines each parameter set of the first generator with each parameter set of the second. The second
-/// generator's templates are rendered with the first generator's parameters.
+/// Combines each parameter set of the first generator with each parameter set of the second generator.
+/// Renders the second generator's templates with the parameters from the first.
 pub(crate) fn matrix_parameters(
     run: &mut GenerateRun<'_>,
     matrix: &MatrixGenerator,
@@ -19,14 +19,14 @@ pub(crate) fn matrix_parameters(
     let mut sets = Vec::new();
     let mut is_unknown = false;
     for one in firsts {
-        // Generators in this matrix can also use the outer parameters.
+        // The second generator can also use the parameters from outside this matrix.
         let mut known = one.parameters.clone();
         if let Some(outer) = spot.outer_parameters.and_then(Value::as_object) {
             add_missing(&mut known, outer);
         }
         let known = Value::Object(known);
         let seconds = match run.nested_parameter_sets(1, second, Some(&known), spot) {
-            // All of these generators are queried in the same round.
+            // Continue, so that the data for all parameter sets is requested in the same run.
             Err(GenerateStop::NotAvailableYet) => {
                 is_unknown = true;
                 continue;
@@ -45,8 +45,8 @@ pub(crate) fn matrix_parameters(
     if is_unknown { Err(GenerateStop::NotAvailableYet) } else { Ok(sets) }
 }
 
-/// Combines two parameter sets. With Go templates, the first set takes precedence. Otherwise, the two sets
-/// must agree.
+/// Combines two parameter sets. With Go templates, the values of the first set take precedence. Otherwise,
+/// the values of both sets must be equal.
 fn combine_parameters(
     first: &Parameters,
     mut second: Parameters,
@@ -75,7 +75,8 @@ fn combine_parameters(
     Ok(second)
 }
 
-/// Returns true for lists and objects, which are left unchanged because they would be useless as strings.
+/// Returns true for lists and objects. They are not converted to strings, because templates couldn't use the
+/// result.
 fn is_structured(value: &Value) -> bool {
     value.is_array() || value.is_object()
 }

@@ -50,7 +50,7 @@ pub(crate) fn pull_request_parameters(
     Ok(sets)
 }
 
-/// Filter for pull requests. All of its conditions must match.
+/// A filter for pull requests. A pull request matches if it satisfies all conditions.
 struct PullRequestMatcher {
     branch: Option<Regex>,
     target_branch: Option<Regex>,

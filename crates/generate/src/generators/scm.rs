@@ -10,7 +10,8 @@ use crate::name_rules::{normalize, truncate};
 use crate::parameters::{ParameterSet, Parameters, from_texts};
 use crate::run::{GenerateResult, GenerateRun, GeneratorPosition};
 
-/// Returns a parameter set for each branch that the filters accept, ordered by organization, repository and branch.
+/// Returns a parameter set for each branch that passes the filters, ordered by organization, repository and
+/// branch.
 pub(crate) fn scm_parameters(
     run: &mut GenerateRun<'_>,
     scm: &ScmGenerator,
@@ -43,7 +44,7 @@ fn branch_sort_key(branch: &Branch) -> (&str, &str, &str) {
     (&branch.organization, &branch.repository, &branch.branch)
 }
 
-/// Filter for branches. All of its conditions must match.
+/// A filter for branches. A branch matches if it satisfies all conditions.
 struct BranchMatcher {
     repository: Option<Regex>,
     label: Option<Regex>,
@@ -67,7 +68,8 @@ impl BranchMatcher {
         self.exist.iter().chain(&self.missing)
     }
 
-    /// Returns true if the filter has conditions on branches in addition to those on repositories.
+    /// Returns true if the filter has conditions on branches, possibly in addition to conditions on
+    /// repositories.
     fn filters_branches(&self) -> bool {
         self.branch.is_some() || self.paths().next().is_some()
     }
@@ -84,8 +86,8 @@ impl BranchMatcher {
     }
 }
 
-/// Returns true if a branch passes the filters. If there are repository filters, at least one of them must
-/// match. The same applies to branch filters.
+/// Returns true if a branch passes the filters. If there are filters for repositories, at least one of them
+/// must match. If there are filters for branches, at least one of these must also match.
 fn passes_filters(filters: &[BranchMatcher], branch: &Branch) -> bool {
     [false, true].into_iter().all(|of_branches| {
         let mut of_kind = filters.iter().filter(|filter| filter.filters_branches() == of_branches).peekable();

@@ -39,7 +39,7 @@ fn files(patterns: &[&str]) -> Value {
     json!({"git": {"repoURL": URL, "revision": "main", "files": patterns}})
 }
 
-/// Tests section 4.4 of the specification.
+/// A folder is selected if it matches at least one pattern and no exclusion.
 #[test]
 fn folders_are_chosen_by_patterns() {
     for (patterns, expected) in [
@@ -110,11 +110,11 @@ fn patterns_that_select_or_exclude_nothing_are_errors() {
         ),
         (
             selecting("apps/* "),
-            "invalid pattern \"apps/* \": it begins or ends with a space; use apps/*, or [ ] for a space in a name",
+            "invalid pattern \"apps/* \": the pattern begins or ends with a space; use apps/*, or [ ] for a space in a name",
         ),
         (
             excluding(" apps/web"),
-            "invalid pattern \" apps/web\": it begins or ends with a space; use apps/web, or [ ] for a space in a name",
+            "invalid pattern \" apps/web\": the pattern begins or ends with a space; use apps/web, or [ ] for a space in a name",
         ),
         (
             selecting("apps/{web,db}"),
@@ -122,24 +122,24 @@ fn patterns_that_select_or_exclude_nothing_are_errors() {
         ),
         (
             excluding("./apps/*"),
-            "each path in directories also has an entry with exclude: true, so none is selected; remove one of the two entries",
+            "each path in directories also has an entry with exclude: true, so no path is selected; remove one of the two entries",
         ),
         (
             files(&["!*.json", "a.yaml", "*.json", "!a.yaml"]),
-            "each path in files also has an entry with exclude: true, so none is selected; remove one of the two entries",
+            "each path in files also has an entry with exclude: true, so no path is selected; remove one of the two entries",
         ),
         (
             only,
-            "every entry of directories has exclude: true, so none selects a path; add an entry without it, such as path: \"*\"",
+            "every entry of directories has exclude: true, so no path is selected; add an entry without exclude, such as path: \"*\"",
         ),
         (
             files(&["!config.json"]),
-            "every entry of files has exclude: true, so none selects a path; add an entry without it, such as path: \"*\"",
+            "every entry of files has exclude: true, so no path is selected; add an entry without exclude, such as path: \"*\"",
         ),
     ] {
         let mut inputs = git_inputs();
         assert_eq!(error_of(&mut inputs, DEFAULT_OPTIONS, entry), format!("generators[0].git: {said}"));
-        assert_eq!(inputs.requests, [""; 0], "it is an error of every repository");
+        assert_eq!(inputs.requests, [""; 0], "these patterns are errors for any repository");
     }
 }
 
@@ -212,7 +212,7 @@ fn objects_in_files_become_parameters() {
     let root = &parameters_of(&mut git_inputs(), DEFAULT_OPTIONS, files(&["config.json"]))[0];
     assert_eq!((&root["path"]["path"], &root["path"]["basename"]), (&json!("."), &json!(".")));
     let empty = &parameters_of(&mut git_inputs(), DEFAULT_OPTIONS, files(&["clusters/us/empty.yaml"]))[0];
-    assert_eq!(empty.as_object().unwrap().len(), 1, "the parameters of the path alone");
+    assert_eq!(empty.as_object().unwrap().len(), 1, "only the parameters for the path");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn files_that_cannot_be_read_are_named() {
     assert_eq!(error, format!("generators[0].git: no {URL}"));
 }
 
-/// All files are requested at once, so the number of rounds doesn't depend on the number of files.
+/// All files are requested at once, so the number of runs doesn't depend on the number of files.
 #[test]
 fn files_that_are_not_available_yet_are_requested_together() {
     let mut world = git_inputs();

@@ -4,7 +4,7 @@ fn list_generator(elements: Value) -> Value {
     json!({"list": {"elements": elements}})
 }
 
-/// Tests section 4.2 of the specification.
+/// The elements of a list generator are parameter sets, in their order.
 #[test]
 fn elements_are_sets_in_their_order() {
     let mut world = FixedInputs::default();
@@ -74,8 +74,7 @@ fn elements_in_yaml_come_after_the_others() {
     }
 }
 
-/// Tests section 4.1 of the specification: a selector is applied to flat parameters, but the accepted
-/// parameters aren't flattened.
+/// A selector is matched against flat parameters, but the parameters of the selected sets aren't flattened.
 #[test]
 fn selectors_choose_among_sets() {
     let mut world = FixedInputs::default();
@@ -104,7 +103,7 @@ fn selectors_choose_among_sets() {
     assert!(error.starts_with("generators[0].list: invalid selector: unknown operator \"Like\""), "{error}");
 }
 
-/// Tests section 4.1 of the specification: all generators in an entry run.
+/// If an entry contains several generators, all of them run.
 #[test]
 fn an_entry_may_have_several_generators() {
     let mut world = FixedInputs::default();

@@ -1,4 +1,4 @@
-//! Tests nested generators.
+//! Tests for nested generators.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn merge(keys: &[&str], generators: Value) -> Value {
     json!({"merge": {"mergeKeys": keys, "generators": generators}})
 }
 
-/// Tests section 4.7 of the specification.
+/// A matrix combines each parameter set of the first generator with each set of the second.
 #[test]
 fn a_matrix_combines_all_sets() {
     let mut world = FixedInputs::default();
@@ -59,7 +59,7 @@ fn the_second_generator_is_rendered_with_the_first() {
     );
 }
 
-/// Values from external data are inserted once and never rendered as templates.
+/// Values from external data are inserted without being rendered as templates.
 #[test]
 fn parameters_are_no_templates() {
     let mut world = FixedInputs::default();
@@ -117,7 +117,7 @@ fn a_matrix_has_two_generators_and_each_is_one() {
     let error = error_of(&mut world, DEFAULT_OPTIONS, matrix(one(), json!({"lists": {}})));
     assert_eq!(
         error,
-        "generators[0].matrix.generators[1]: this entry does not contain a known generator, only lists"
+        "generators[0].matrix.generators[1]: this entry does not contain a known generator (unknown fields: lists)"
     );
 }
 
@@ -129,7 +129,7 @@ fn generators_are_nested_and_their_selectors_count() {
     assert_eq!(
         values(&mut world, STRICT_OPTIONS, nested, "c"),
         ["x1", "x2", "y1", "y2"],
-        "each one reads the parameters of the outer ones"
+        "each generator can use the parameters of the outer generators"
     );
     inner["selector"] = json!({"matchLabels": {"b": "2"}});
     let nested = matrix(list(json!([{"a": "x"}, {"a": "y"}])), inner);
@@ -139,7 +139,7 @@ fn generators_are_nested_and_their_selectors_count() {
         "selector": {"matchLabels": {"b": "{{ .a }}"}},
     });
     let nested = matrix(list(json!([{"a": "y"}])), filled);
-    assert_eq!(values(&mut world, STRICT_OPTIONS, nested, "b"), ["y"], "a selector is rendered as well");
+    assert_eq!(values(&mut world, STRICT_OPTIONS, nested, "b"), ["y"], "selectors are rendered, too");
     let deep = |depth: usize| {
         (1..depth).fold(list(json!([{"a": "1"}])), |inner, _| matrix(inner, list(json!([{}]))))
     };
@@ -148,7 +148,7 @@ fn generators_are_nested_and_their_selectors_count() {
     assert!(error.contains("generators are nested deeper than 4 levels"), "{error}");
 }
 
-/// Tests section 4.6 of the specification.
+/// A merge overrides parameters of the first generator with those of the other generators.
 #[test]
 fn a_merge_changes_the_sets_of_the_first() {
     let mut world = FixedInputs::default();
@@ -206,7 +206,7 @@ fn sets_of_a_merge_must_be_distinct() {
         let error = error_of(&mut world, DEFAULT_OPTIONS, merge(keys, generators));
         assert!(error.starts_with(text), "{error}");
     }
-    // A missing key has the same value in all parameter sets.
+    // A missing merge key counts as null, which is the same value in all parameter sets.
     let generators = json!([list(json!([{"x": "1"}])), list(json!([{"y": "2"}]))]);
     assert_eq!(
         parameters_of(&mut world, NO_OPTIONS, merge(&["id"], generators)),

@@ -1,7 +1,8 @@
-//! Tests generators that query clusters, plugins and providers.
+//! Tests for generators that query clusters, plugins and SCM providers.
+
+use tidegate_model::argo::LabelSelector;
 
 use super::*;
-use tidegate_model::argo::LabelSelector;
 
 fn cluster(name: &str, server: &str, labels: &[(&str, &str)]) -> Cluster {
     let texts =
@@ -23,7 +24,7 @@ fn inputs_with_clusters() -> FixedInputs {
     FixedInputs { clusters: vec![qa, prod], ..FixedInputs::default() }
 }
 
-/// Tests section 4.3 of the specification.
+/// The parameter sets of the clusters generator are sorted by the name of the cluster.
 #[test]
 fn clusters_are_sets_in_the_order_of_their_names() {
     let local = json!({
@@ -51,7 +52,7 @@ fn clusters_are_sets_in_the_order_of_their_names() {
     assert_eq!(
         parameters_of(&mut world, DEFAULT_OPTIONS, prod),
         [nested],
-        "with a selector, the local cluster is treated like any other"
+        "with a selector, the local cluster needs matching labels"
     );
     assert_eq!(parameters_of(&mut FixedInputs::default(), DEFAULT_OPTIONS, json!({"clusters": {}})), [local]);
 }
@@ -100,7 +101,7 @@ fn a_flat_list_is_one_set() {
     assert_eq!(names, [("Prod_1", "Prod_1"), ("in-cluster", "in-cluster"), ("qa", "qa")]);
 }
 
-/// Tests section 4.5 of the specification.
+/// The status of the resources selects among the declared clusters.
 #[test]
 fn resources_decide_for_clusters() {
     let decision = |status: Value| FixedInputs {
@@ -131,7 +132,7 @@ fn resources_decide_for_clusters() {
     assert_eq!(
         parameters_of(&mut world, DEFAULT_OPTIONS, by_name())[1]["values"],
         json!({"v": "{{name}}"}),
-        "values are not templates here"
+        "values of this generator are not rendered"
     );
     for status in [json!({}), json!(null), json!({"decisions": []})] {
         assert_eq!(
@@ -159,7 +160,7 @@ fn resources_decide_for_clusters() {
     );
 }
 
-/// Tests section 4.10 of the specification.
+/// The response of a plugin contains the parameter sets.
 #[test]
 fn plugins_answer_with_sets() {
     let entry = json!({"plugin": {
@@ -217,7 +218,7 @@ fn branch(repository: &str, branch: &str, labels: &[&str], paths: &[&str]) -> Br
     }
 }
 
-/// Tests section 4.8 of the specification.
+/// The parameter set of a branch contains the fields of the branch and its repository.
 #[test]
 fn branches_are_sets_with_what_is_known_of_them() {
     let mut world =
@@ -253,7 +254,7 @@ fn repository_and_branch_filters_must_both_match() {
         (json!([{"pathsExist": ["k8s", "old"]}]), &["db main"]),
         (json!([{"pathsExist": ["k8s"], "pathsDoNotExist": ["old"]}]), &["docs main", "web main"]),
         (json!([{"pathsDoNotExist": ["k8s"]}]), &["web feature"]),
-        // One filter for repositories and one for branches: both must match.
+        // There is a filter for repositories and a filter for branches, so both must match.
         (json!([{"repositoryMatch": "web"}, {"branchMatch": "main"}]), &["web main"]),
         (json!([{"repositoryMatch": "web"}, {"repositoryMatch": "db", "branchMatch": "main"}]), &[]),
     ] {
@@ -269,7 +270,7 @@ fn repository_and_branch_filters_must_both_match() {
     let mut world = FixedInputs { branches, ..FixedInputs::default() };
     let entry = json!({"scmProvider": {"filters": [{"pathsExist": ["a"], "pathsDoNotExist": ["b"]}, {"pathsExist": ["c"]}]}});
     parameters_of(&mut world, NO_OPTIONS, entry);
-    assert_eq!(world.requests, ["a", "b", "c"], "the implementation looks for these");
+    assert_eq!(world.requests, ["a", "b", "c"], "the inputs receive the paths from all filters");
     let error = error_of(&mut world, NO_OPTIONS, json!({"scmProvider": {"filters": [{"branchMatch": "("}]}}));
     assert!(
         error.starts_with("generators[0].scmProvider: invalid regular expression \"(\" in branchMatch"),
@@ -289,7 +290,7 @@ fn request(number: u64, branch: &str, title: &str) -> PullRequest {
     }
 }
 
-/// Tests section 4.9 of the specification.
+/// The parameter sets of pull requests are sorted by number.
 #[test]
 fn pull_requests_are_sets_in_the_order_of_their_numbers() {
     let requests = vec![request(12, "feat/Shop_Window", "Window"), request(3, "fix", "Fix")];
@@ -322,7 +323,8 @@ fn pull_requests_are_sets_in_the_order_of_their_numbers() {
     }
 }
 
-/// The missing repository is reported, so that the caller can keep Applications that are no longer generated.
+/// If the repository is missing, the generator is reported as skipped so that the caller keeps its
+/// Applications.
 #[test]
 fn a_missing_repository_is_an_error_or_skipped() {
     let mut world = FixedInputs::default();

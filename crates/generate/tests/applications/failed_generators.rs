@@ -1,10 +1,10 @@
-//! If one of several generators fails, the others aren't affected.
+//! Tests that a failing generator doesn't affect the ApplicationSet's other generators.
 
 use serde_json::json;
 
 use super::*;
 
-/// Returns an ApplicationSet with three generators. The second one is `second`.
+/// Returns an ApplicationSet with three generators. The second generator is `second`.
 fn with_second(second: Value) -> Value {
     appset(json!([{"name": "a"}]), |set| {
         let generators = set["spec"]["generators"].as_array_mut().unwrap();
@@ -18,12 +18,12 @@ fn a_failed_generator_is_named_and_has_no_output() {
     for (second, named) in [
         (json!({"clusters": {}}), "generators[1].clusters: "),
         (json!({"clsters": {}}), "generators[1]: this entry does not contain a known generator"),
-        // If a nested generator fails, so does the outer generator.
+        // The failure of a nested generator is a failure of the outer generator.
         (
             json!({"matrix": {"generators": [elements(json!([{"x": "1"}])), {"clusters": {}}]}}),
             "generators[1].matrix.generators[1].clusters: ",
         ),
-        // One of the generator's elements can't be rendered, so its other elements are unknown too.
+        // Since one element can't be rendered, the output of the whole generator is unknown.
         (
             json!({"list": {"elements": [{"name": "b"}, {"name": "c"}], "template": {
                 "metadata": {"name": "{{ .name }}"},
@@ -56,7 +56,7 @@ fn the_run_fails_if_all_generators_fail() {
         said.contains("generators[0].clusters: ") && said.contains("; generators[1].clusters: "),
         "{said}"
     );
-    // An invalid template affects all generators.
+    // An invalid template affects all generators, so the whole run fails.
     let unclosed =
         appset(json!([{"name": "a"}]), |set| set["spec"]["template"]["metadata"]["name"] = json!("{{ .x"));
     assert!(generate_all(&unclosed).unwrap_err().contains("template.metadata.name"));
@@ -71,7 +71,7 @@ fn an_empty_generator_has_not_failed() {
     assert_eq!((generated.applications.len(), generated.errors.len()), (0, 1));
 }
 
-/// If there are more errors than the limit, the caller can't know all of them, so the whole run fails.
+/// With more errors than the limit, the caller wouldn't know all failed generators, so the whole run fails.
 #[test]
 fn too_many_errors_fail_the_run() {
     let set = appset(json!([{"name": "a"}]), |set| {

@@ -1,4 +1,4 @@
-//! Applications that the service or the API server would reject.
+//! Tests for Applications that the service or the API server would reject.
 
 use serde_json::json;
 
@@ -61,11 +61,12 @@ fn the_line_of_the_patch_is_named() {
             "spec:\n  source: null\n  sources:\n  - repoURL: https://a\n    path: b\n  - repoURL: https://c\n    path: ../d\n"
         );
     });
-    assert!(message.contains("spec.sources[1].path \"../d\" leads out of the repository"), "{message}");
+    assert!(message.contains("spec.sources[1].path \"../d\" is outside the repository"), "{message}");
     assert!(message.contains("(line 7 of templatePatch, \"path: ../d\")"), "{message}");
 }
 
-/// `serve` checks Applications with the same function, so this test contains each kind of problem only once.
+/// `serve` checks Applications with the same function, so this test contains only one case per kind of
+/// problem.
 #[test]
 fn a_specification_that_serve_refuses_is_rejected_with_the_line() {
     for (patch, said) in [
@@ -106,7 +107,7 @@ fn a_specification_that_serve_refuses_is_rejected_with_the_line() {
     }
 }
 
-/// Parsing an Application rejects a string in place of a number.
+/// The value for a number field is a string, so the Application can't be parsed.
 #[test]
 fn a_retry_limit_that_is_not_a_number_is_an_error_with_the_line() {
     let error = generate_all(&appset(json!([{"name": "web"}]), |set| {

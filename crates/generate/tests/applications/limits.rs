@@ -1,4 +1,4 @@
-//! An ApplicationSet can neither make a run endless nor exhaust the memory.
+//! Tests that an ApplicationSet can neither make a run endless nor exhaust the memory.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -63,8 +63,8 @@ fn templates_that_never_end_are_errors() {
     }
 }
 
-/// jq expressions are checked when an Application is generated, and compiling one takes as long as many steps
-/// of a template.
+/// Applications are checked as soon as they are generated. The check compiles the jq expressions, which takes
+/// as long as many template steps.
 #[test]
 fn jq_expressions_count_as_steps() {
     let with = |count: usize| {
@@ -79,7 +79,7 @@ fn jq_expressions_count_as_steps() {
     assert!(error.contains("jq expressions exceed the limit of 50000000 steps"), "{error}");
 }
 
-/// Each string is within its limits, but all strings together exceed the limits of the run.
+/// Each string is within the limits for a string, but all strings together exceed the limits for a run.
 #[test]
 fn all_templates_together_have_a_limit() {
     let large = "{{ repeat 1000000 \"a\" }}";
@@ -94,7 +94,7 @@ fn all_templates_together_have_a_limit() {
     assert!(error.unwrap_err().contains("exceed the limit of 50000000 steps for one ApplicationSet"));
 }
 
-/// Generates strings, many of which are templates, selectors, patterns and names.
+/// Generates strings, many of which are valid templates, selectors, patterns or names.
 fn text() -> impl Strategy<Value = Value> {
     let pieces = prop::sample::select(vec![
         "{{",
@@ -167,7 +167,7 @@ fn generator() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// A run never panics, always ends, and always has the same result. Applications have unique names.
+    /// A run doesn't panic, ends, is deterministic, and generates Applications with unique names.
     #[test]
     fn any_set_has_an_end(
         generators in prop::collection::vec(generator(), 0..3),

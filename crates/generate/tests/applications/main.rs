@@ -1,4 +1,4 @@
-//! Generation of Applications from ApplicationSets in files.
+//! Tests for generating Applications from whole ApplicationSets.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
 #![allow(missing_docs, reason = "tests may panic")]
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tidegate_generate::{GenerateOutcome, GenerateOutput, NoInputs, Options, generate};
 use tidegate_model::argo::ApplicationSet;
 
-/// Returns an ApplicationSet with a list generator and a template, after applying `change` to it.
+/// Returns an ApplicationSet with a list generator and a template, modified by `change`.
 fn appset(elements: Value, change: impl FnOnce(&mut Value)) -> Value {
     let mut set = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
@@ -39,12 +39,12 @@ fn generate_all(set: &Value) -> Result<GenerateOutput, String> {
     let set: ApplicationSet = serde_json::from_value(set.clone()).unwrap();
     match generate(&set, &mut NoInputs, &Options::default()) {
         Ok(GenerateOutcome::Done(generated)) => Ok(generated),
-        Ok(GenerateOutcome::Incomplete) => panic!("it needs no external data"),
+        Ok(GenerateOutcome::Incomplete) => panic!("the ApplicationSet needs no external data"),
         Err(errors) => Err(errors.to_string()),
     }
 }
 
-/// Returns the generated Applications as JSON documents.
+/// Returns the generated Applications as JSON. Fails if there is an error.
 #[track_caller]
 fn applications(set: &Value) -> Vec<Value> {
     let generated = generate_all(set).unwrap();

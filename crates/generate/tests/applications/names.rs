@@ -1,4 +1,4 @@
-//! Applications with invalid or duplicate names are rejected; the remaining ones are generated.
+//! Tests that Applications with invalid or duplicate names are rejected, and that all others are generated.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ fn a_duplicate_name_is_rejected_with_both_sources() {
         set["spec"]["generators"].as_array_mut().unwrap().push(more);
     });
     let generated = generate_all(&set).unwrap();
-    assert_eq!(names(&generated), ["b-shop", "c-shop"], "the others are unharmed");
+    assert_eq!(names(&generated), ["b-shop", "c-shop"], "other Applications are generated");
     let refused: Vec<_> = generated.rejected.iter().map(ToString::to_string).collect();
     let twice = "contains applications with duplicate name: a-shop: one from generators[0].list, element 1, and one from";
     assert_eq!(
@@ -33,7 +33,7 @@ fn a_misspelled_parameter_of_a_name_is_named() {
         (
             false,
             "{{cluster}}-shop",
-            "uses the parameter {{cluster}}, which is missing: its parameters are name",
+            "uses the parameter {{cluster}}, which is missing: available parameters: name",
         ),
     ] {
         let generated = generate_all(&appset(json!([{"name": "web"}]), |set| {

@@ -1,4 +1,4 @@
-//! Section 3.6 of the specification.
+//! Tests for `templatePatch`.
 
 use serde_json::json;
 
@@ -60,7 +60,8 @@ fn an_empty_patch_changes_nothing() {
     }
 }
 
-/// The patch's author may not be allowed to choose the project and the namespace.
+/// A patch can't change the project and the namespace, because its author might not be permitted to choose
+/// them.
 #[test]
 fn project_and_namespace_stay_and_the_name_may_change() {
     let found = render_with_patch(
@@ -73,7 +74,7 @@ fn project_and_namespace_stay_and_the_name_may_change() {
     assert_eq!(found["kind"], "Application");
 }
 
-/// In Argo CD, an Application also gets the default finalizer if a patch sets finalizers.
+/// Argo CD adds the default finalizer even if a patch sets finalizers, whereas Tidegate doesn't.
 #[test]
 fn a_patch_decides_about_finalizers() {
     for (patch, expected) in [
@@ -91,8 +92,8 @@ fn a_patch_decides_about_finalizers() {
 fn an_invalid_patched_application_names_the_patch() {
     let place = "generators[0].list, element 1, template";
     for (patch, words) in [
-        ("text", "Patch: invalid templatePatch: it must be an object, found the string \"text\""),
-        ("- a", "Patch: invalid templatePatch: it must be an object, found a list"),
+        ("text", "Patch: invalid templatePatch: the patch must be an object, found the string \"text\""),
+        ("- a", "Patch: invalid templatePatch: the patch must be an object, found a list"),
         ("spec: {", "Patch: invalid templatePatch: "),
         ("spec: text", "Patch: invalid templatePatch: metadata and spec must be objects"),
         ("metadata: []", "Patch: invalid templatePatch: metadata and spec must be objects"),
@@ -100,7 +101,7 @@ fn an_invalid_patched_application_names_the_patch() {
         ("spec: {syncPolicy: {automated: {prune: 'yes'}}}", ": Application \"web-shop\" is invalid: spec."),
         ("spec: {source: {repoURL: null}}", ": Application \"web-shop\" is invalid: spec."),
         ("{{ .name", "Patch: failed to parse template"),
-        ("spec: {$patch: swap}", "Patch: invalid templatePatch: $patch of \".spec\""),
+        ("spec: {$patch: swap}", "Patch: invalid templatePatch: $patch in \".spec\""),
     ] {
         let error = render_with_patch(patch).unwrap_err();
         assert!(error.starts_with(&format!("{place}{words}")), "{patch}: {error}");

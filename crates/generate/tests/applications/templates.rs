@@ -1,4 +1,4 @@
-//! Section 3 of the specification.
+//! Tests for the rendering of templates.
 
 use serde_json::json;
 
@@ -24,7 +24,7 @@ fn each_set_of_parameters_makes_an_application() {
     assert_eq!(found, [wanted("web"), wanted("db")]);
 }
 
-/// Map keys, list entries and nested values are templates; inserted values aren't.
+/// Map keys, list entries and nested values are rendered. Inserted values aren't rendered.
 #[test]
 fn every_text_is_rendered() {
     let found = applications(&appset(json!([{"name": "web", "raw": "{{ .name }} \"\\"}]), |set| {
@@ -45,7 +45,7 @@ fn every_text_is_rendered() {
         set["spec"]["template"]["metadata"]["labels"] = json!({"{{ .name }}": "1", "a": "2"});
     }));
     let place = "generators[0].list, element 1, template.metadata.labels";
-    assert_eq!(error, Err(format!("{place}: two keys of this map render to \"a\"; use different keys")));
+    assert_eq!(error, Err(format!("{place}: two keys in this map render to \"a\"; use different keys")));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn simple_tags_with_known_names_are_replaced() {
     assert_eq!(error, Err(format!("{place}: {what}")));
 }
 
-/// Argo CD keeps a tag without a parameter, so it is not an error.
+/// As in Argo CD, a tag without a parameter remains unchanged, so it causes a warning but no error.
 #[test]
 fn a_tag_without_a_parameter_is_reported() {
     let warnings = |change: fn(&mut Value)| {
@@ -109,7 +109,7 @@ fn a_tag_without_a_parameter_is_reported() {
         "{found:?}"
     );
     assert_eq!(found.len(), 1);
-    // Go templates may insert such tags on purpose.
+    // A Go template may insert a `{{x}}` tag intentionally, so there is no warning.
     let of_go = |set: &mut Value| {
         set["spec"]["goTemplate"] = json!(true);
         set["spec"]["template"]["metadata"]["name"] = json!("{{ .name }}");
@@ -118,7 +118,7 @@ fn a_tag_without_a_parameter_is_reported() {
     assert_eq!(warnings(of_go), [""; 0]);
 }
 
-/// Argo CD doesn't render a template for an empty parameter set. Tidegate renders it like any other set.
+/// Tidegate renders the template for an empty parameter set, whereas Argo CD doesn't.
 #[test]
 fn a_set_without_parameters_is_one_like_any_other() {
     let found = applications(&appset(json!([{}]), |set| {
@@ -189,7 +189,7 @@ fn options_define_missing_parameters() {
     assert!(error.starts_with("goTemplateOptions: unknown template option \"missingkey=maybe\""), "{error}");
 }
 
-/// A generator's template takes precedence over the ApplicationSet's template, field by field.
+/// A generator's template takes precedence over the ApplicationSet's template, separately for each field.
 #[test]
 fn a_generator_can_override_the_template() {
     let found = applications(&appset(json!([]), |set| {
@@ -218,7 +218,7 @@ fn a_generator_can_override_the_template() {
     assert_eq!(found[1]["spec"]["source"]["path"], "apps/db");
 }
 
-/// Section 3.3 of the specification: without the finalizer, the objects of an Application are preserved.
+/// Without the finalizer, an Application's objects remain when the Application is deleted.
 #[test]
 fn finalizers_are_added_where_there_are_none() {
     for (finalizers, preserve, expected) in [
@@ -244,7 +244,10 @@ fn an_entry_without_a_generator_is_an_error_and_deletes_nothing() {
     let error =
         generate_all(&appset(json!([]), |set| set["spec"]["generators"] = json!([{}, {"terraform": {}}])));
     let none = "this entry does not contain a known generator";
-    assert_eq!(error, Err(format!("generators[0]: {none}; generators[1]: {none}, only terraform")));
+    assert_eq!(
+        error,
+        Err(format!("generators[0]: {none}; generators[1]: {none} (unknown fields: terraform)"))
+    );
 }
 
 #[test]
@@ -286,7 +289,7 @@ fn an_unsupported_generator_is_named() {
     }
 }
 
-/// All errors are reported, not only the first one.
+/// The error contains the problems of all elements, not only the first one.
 #[test]
 fn errors_of_all_elements_are_reported() {
     let error = generate_all(&appset(json!([{"name": "a"}, {}, {"other": "b"}]), |set| {

@@ -9,10 +9,10 @@ use crate::value::{Elem, Val, Weight};
 /// Number of bytes or elements in a function's result that count as one step.
 const RESULT_SIZE_PER_STEP: usize = 256;
 
-/// Number of inspected nested values that count as one step.
+/// Number of nested argument values that count as one step.
 const PARTS_PER_STEP: usize = 16;
 
-/// Functions that only inspect a value and its direct elements.
+/// Functions that inspect only a value and its direct elements, so deeper values don't count as steps.
 const SHALLOW_FUNCTIONS: [&str; 42] = [
     "append",
     "chunk",
@@ -58,7 +58,7 @@ const SHALLOW_FUNCTIONS: [&str; 42] = [
     "values",
 ];
 
-/// Functions that can handle values that contain themselves.
+/// Functions that can handle cyclic values.
 const CYCLE_SAFE_FUNCTIONS: [&str; 8] = [
     "mustToJson",
     "mustToPrettyJson",
@@ -71,7 +71,8 @@ const CYCLE_SAFE_FUNCTIONS: [&str; 8] = [
 ];
 
 impl Executor<'_, '_> {
-    /// Rejects a cyclic or oversized argument if the function traverses its arguments.
+    /// Fails if the argument is cyclic or too large. `is_aware` is true for functions that can handle cyclic
+    /// values.
     pub(super) fn check_argument_size(&mut self, value: &Val, is_aware: bool) -> ExecResult<()> {
         if !value.is_collection() {
             return Ok(());
@@ -116,7 +117,7 @@ impl Executor<'_, '_> {
             values.push(self.check_type(last, function.parameter(arguments.len()))?);
         }
         if name == "call" {
-            // Template values are never functions.
+            // Template values are never functions, so every value that isn't null is an error.
             if let Some(value) = values.first().filter(|value| !value.is_null()) {
                 let called = match (arguments.first(), value) {
                     (Some(first), _) => first.to_string(),

@@ -1,4 +1,4 @@
-//! Go's built-in template functions, and sprig's functions for arbitrary values.
+//! Go's built-in template functions, and sprig's functions for values of any type.
 
 use super::{Builtin, Call, CallResult, Ty, at, fixed, from, str_at, text_of, variadic};
 use crate::compare;
@@ -12,7 +12,8 @@ const RAW: &[Ty] = &[Ty::Raw];
 const RAW2: &[Ty] = &[Ty::Raw, Ty::Raw];
 
 pub(super) const GO: &[Builtin] = &[
-    // The engine evaluates the arguments of these two functions lazily.
+    // Only the parameters of these two functions are used. The executor calls neither, because it evaluates
+    // their arguments lazily.
     variadic("and", RAW2, |_, values| Ok(at(values, 0).clone())),
     variadic("or", RAW2, |_, values| Ok(at(values, 0).clone())),
     fixed("not", RAW, |_, values| Ok(Val::Bool(!at(values, 0).is_true()))),
@@ -27,7 +28,8 @@ pub(super) const GO: &[Builtin] = &[
     variadic("html", ANY, |_, values| Ok(Val::str(escape_html(&join_values(values))))),
     variadic("js", ANY, |_, values| Ok(Val::str(escape_js(&join_values(values))))),
     variadic("urlquery", ANY, |_, values| Ok(Val::str(super::urls::escape_query(&join_values(values))))),
-    // Template values are never functions. For values other than nil, the engine reports the error.
+    // The executor rejects values other than nil before it calls this function, because template values are
+    // never functions.
     variadic("call", RAW2, |_, _| Err("call of nil".to_owned())),
     variadic("eq", RAW2, |_, values| compare::eq(values).map(Val::Bool)),
     fixed("ne", RAW2, |_, values| compare::eq(values).map(|equal| Val::Bool(!equal))),

@@ -58,13 +58,12 @@ pub(super) const SPRIG: &[Builtin] = &[
 
 fn now(call: &Call) -> Result<Time, String> {
     call.now.map(Time::from_seconds).ok_or_else(|| {
-        "the current time is not available in this template: the result would change on every rendering"
-            .to_owned()
+        "the current time is not available in this template, because each rendering would differ".to_owned()
     })
 }
 
-/// Converts a time or an integer (seconds since 1970) to a time. Any other value is replaced with the current
-/// time.
+/// Converts a value to a time. Integers are seconds since 1970. For any other type, returns the current time,
+/// as sprig does.
 fn to_time(call: &Call, value: &Val) -> Result<Time, String> {
     match value {
         Val::Time(time) => Ok(*time),
@@ -73,7 +72,7 @@ fn to_time(call: &Call, value: &Val) -> Result<Time, String> {
     }
 }
 
-/// Formats a time in a zone. For an unknown zone, Go silently uses UTC, whereas this crate returns an error.
+/// Formats a time in a zone. Returns an error for an unknown zone, whereas Go silently uses UTC.
 fn format_time(call: &Call, layout: &str, value: &Val, zone: &str) -> CallResult {
     let Some(zone) = Zone::find(zone) else {
         let zone = crate::quote::quote_string(zone);
@@ -100,7 +99,8 @@ fn modify_time(values: &[Val]) -> CallResult {
     Ok(Val::Time(Time { seconds, nanos, offset: time.offset }))
 }
 
-/// Formats a duration in the largest unit that it exceeds. One hour is therefore `60m`.
+/// Formats a duration in the largest unit that is shorter than the duration. One hour is therefore formatted
+/// as `60m`.
 fn round_duration(call: &Call, value: &Val) -> Result<String, String> {
     let nanos = match value {
         Val::Str(text) => parse_duration(text).unwrap_or_default(),

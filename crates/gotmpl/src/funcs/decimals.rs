@@ -1,13 +1,14 @@
-//! Decimal numbers of arbitrary size. sprig uses them so that 0.1 plus 0.2 is 0.3.
+//! Decimal numbers of arbitrary size. With them, as in sprig, the sum of 0.1 and 0.2 is exactly 0.3.
 
 use std::cmp::Ordering;
 
 /// Number of decimal places of a quotient.
 const QUOTIENT_PLACES: i64 = 16;
-/// Maximum number of digits. The largest and the smallest float are 632 digits apart.
+/// Maximum number of digits of a number. For comparison, the largest and the smallest float are 632 digits
+/// apart.
 const DIGITS_MAX: i64 = 10_000;
 
-/// Base of a limb, which contains nine decimal digits of an integer.
+/// Base of a limb. A limb holds nine decimal digits.
 const LIMB_BASE: u64 = 1_000_000_000;
 const LIMB_DIGITS: usize = 9;
 
@@ -34,7 +35,7 @@ impl Decimal {
         })
     }
 
-    /// Returns the digits, scaled to a lower exponent.
+    /// Returns the digits as an integer, scaled to a lower exponent.
     fn digits_at(&self, exponent: i64) -> Result<BigUnsigned, String> {
         self.digits.shift(self.exponent.saturating_sub(exponent))
     }
@@ -65,7 +66,7 @@ impl Decimal {
         })
     }
 
-    /// Divides, and rounds half up to a fixed number of decimal places.
+    /// Divides by another number. Rounds half up to `QUOTIENT_PLACES` decimal places.
     pub(super) fn div(&self, other: &Self) -> Result<Self, String> {
         if other.digits.is_zero() {
             return Err("decimal division by 0".to_owned());
@@ -93,7 +94,7 @@ fn length(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// An unsigned integer: its limbs, least significant first, without leading zeros.
+/// An unsigned integer. The limbs are in little-endian order, without leading zeros.
 #[derive(Clone, Debug)]
 struct BigUnsigned(Vec<u64>);
 
@@ -137,7 +138,7 @@ impl BigUnsigned {
         self.0.len().cmp(&other.0.len()).then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
     }
 
-    /// Multiplies by a power of ten.
+    /// Multiplies by a power of ten with the given number of zeros.
     fn shift(&self, zeros: i64) -> Result<Self, String> {
         if zeros > DIGITS_MAX {
             return if self.is_zero() { Ok(self.clone()) } else { Err(too_large()) };
@@ -157,7 +158,7 @@ impl BigUnsigned {
         Self(parts).trim()
     }
 
-    /// Subtracts a number, which must not be larger than this number.
+    /// Subtracts another number, which must not be larger.
     fn subtract(&self, other: &Self) -> Self {
         let mut borrowed = 0;
         let mut parts = Vec::with_capacity(self.0.len());
@@ -190,7 +191,7 @@ impl BigUnsigned {
         Self(parts).trim()
     }
 
-    /// Returns the quotient and the remainder. Each limb of the quotient is found by bisection.
+    /// Returns the quotient and the remainder. Finds each limb of the quotient by bisection.
     fn divide(&self, divisor: &Self) -> (Self, Self) {
         let mut quotient = Vec::with_capacity(self.0.len());
         let mut rest = Self(Vec::new());

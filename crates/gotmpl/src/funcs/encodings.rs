@@ -1,4 +1,4 @@
-//! JSON, base64, base32 and digests.
+//! Functions for JSON, base64, base32 and digests.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -52,8 +52,8 @@ fn adler32(bytes: &[u8]) -> u32 {
     high << 16 | low
 }
 
-/// Parses JSON. Returns the value, and the first number that is too large for a float. Go reads such numbers
-/// as 0.
+/// Parses JSON. Returns the value, and the first number that is too large for a float. In the value, such
+/// numbers are 0, as in Go.
 fn read_json(text: &str) -> Result<(Val, Option<String>), String> {
     let error = match serde_json::from_str::<Value>(text) {
         Ok(value) => return Ok((Val::from_json(&value), None)),
@@ -95,8 +95,7 @@ fn without_large_numbers(text: &str) -> (String, Option<String>) {
     (kept, first)
 }
 
-/// Formats a value as JSON in the same way as Go: with sorted keys, and with HTML characters escaped unless
-/// `escape` is false.
+/// Formats a value as JSON like Go, with sorted keys. `escape` selects whether HTML characters are escaped.
 fn to_json(value: &Val, level: Option<usize>, escape: bool) -> Result<String, String> {
     let mut text = String::new();
     push_json(&mut text, value, level, escape, 0)?;
@@ -192,7 +191,7 @@ fn push_text(text: &mut String, words: &str, escape: bool) {
     text.push('"');
 }
 
-/// Formats a number in the same way as JavaScript.
+/// Formats a number like Go's JSON encoder, which uses JavaScript's number format.
 fn json_float(number: f64) -> Result<String, String> {
     if !number.is_finite() {
         return Err(format!("json: unsupported value: {}", crate::format::float(number)));
@@ -208,7 +207,7 @@ fn json_float(number: f64) -> Result<String, String> {
     Ok(crate::format::without_exponent(number))
 }
 
-/// Decodes base64. If the input is invalid, returns Go's error message as the text, like sprig.
+/// Decodes base64. If the input is invalid, returns Go's error message as the result, as sprig does.
 fn decode_base64(text: &str) -> String {
     let clean: String = text.chars().filter(|character| !matches!(character, '\r' | '\n')).collect();
     match STANDARD.decode(&clean) {
@@ -249,7 +248,7 @@ fn decode_base32(text: &str) -> String {
         return bad(at);
     }
     if padding.is_empty() && !digits.len().is_multiple_of(8) {
-        // Go reports the position at which the last group starts.
+        // Go reports the start of the last group as the position of the error.
         return bad(digits.len() / 8 * 8);
     }
     if !clean.len().is_multiple_of(8) || padding.len() >= 8 || padding.iter().any(|byte| *byte != b'=') {

@@ -1,17 +1,18 @@
-//! Functions that templates can't call. Most of them return a different value on each call or read the
-//! environment, so an Application that uses them would always be out of sync. The others derive secrets from
-//! other secrets, which templates should not do.
+//! Functions that templates can't call. Most of them return a different value for each call or read the
+//! environment. An Application that uses such a function would always be out of sync. The remaining functions
+//! derive secrets or decrypt data, and anyone who can read the Application would see the result.
 
 use super::{Builtin, CallResult, Ty, variadic};
 
 fn refuse() -> CallResult {
-    Err("its result can differ between renderings, so it is not available; pass the value as a parameter"
+    Err("this function is not available, because its result can differ between renderings; \
+         pass the value as a parameter"
         .to_owned())
 }
 
 fn refuse_secret() -> CallResult {
-    Err("it derives a secret, which everyone who can read the Application would see, so \
-         it is not available; keep secrets in a Secret"
+    Err("this function is not available, because everyone who can read the Application would see \
+         the secret; keep secrets in a Secret"
         .to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! Letter case and word boundaries.
+//! Functions that depend on letter case and word boundaries.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ pub(super) const SPRIG: &[Builtin] = &[
     fixed("nospace", STR, |_, values| {
         let text = str_at(values, 0);
         let kept: String = bytes(text).filter(|c| !c.is_whitespace()).collect();
-        // If there is nothing to remove, the text is left unchanged.
+        // Without whitespace, the string is returned unchanged instead of being decoded as Latin-1.
         Ok(Val::str(if kept.chars().count() == text.len() { text } else { &kept }))
     }),
     fixed("initials", STR, |_, values| {
@@ -28,7 +28,7 @@ pub(super) const SPRIG: &[Builtin] = &[
     fixed("camelcase", STR, |_, values| Ok(Val::str(to_camel(str_at(values, 0))))),
 ];
 
-/// Decodes each byte as one character, because sprig's library treats texts as Latin-1.
+/// Decodes each byte as one character, because sprig's library treats strings as Latin-1.
 fn bytes(text: &str) -> impl Iterator<Item = char> {
     text.bytes().map(char::from)
 }
@@ -70,10 +70,10 @@ fn swap_case(text: &str) -> String {
         .collect()
 }
 
-/// Character class, which is used to find word boundaries. A part of a text also has a class.
+/// Class of a character, used to find word boundaries. Parts of a string also have a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    /// An upper-case letter. A part of this class is either an upper-case letter followed by lower-case
+    /// Upper-case letters. A part of this class is either an upper-case letter followed by lower-case
     /// letters, or several upper-case letters.
     Upper,
     /// Lower-case letters and letters without case.
@@ -81,7 +81,7 @@ enum Class {
     Digits,
     Connectors,
     Punctuation,
-    /// Symbols, and letters in scripts that don't separate words.
+    /// Symbols, and letters in scripts without spaces between words.
     Other,
 }
 
@@ -92,7 +92,7 @@ fn is_in(set: &LazyLock<Option<Regex>>, character: char) -> bool {
     set.as_ref().is_some_and(|set| set.is_match(character.encode_utf8(&mut [0; 4])))
 }
 
-/// Returns true for a letter in a script that doesn't separate words.
+/// Returns true for a Chinese character. Such scripts don't put spaces between words.
 fn is_ideograph(character: char) -> bool {
     matches!(character, '\u{3400}'..='\u{4d85}' | '\u{4e00}'..='\u{9fcc}' | '\u{20000}'..='\u{2b81d}')
 }
@@ -112,8 +112,8 @@ fn class(character: char) -> Class {
     }
 }
 
-/// Splits a text into parts, each of a single class. If several upper-case letters are followed by lower-case
-/// letters, the last upper-case letter belongs to the lower-case part.
+/// Splits a string into parts, each of a single class. If several upper-case letters are followed by
+/// lower-case letters, the last upper-case letter becomes the start of the lower-case part.
 fn split_parts(text: &str) -> Vec<(Class, String)> {
     let mut parts: Vec<(Class, String)> = Vec::new();
     let mut capitals = 0;
@@ -131,7 +131,7 @@ fn split_parts(text: &str) -> Vec<(Class, String)> {
                 capitals = 0;
                 continue;
             }
-            // Connectors that are punctuation characters continue a punctuation part.
+            // `-` and `_` after punctuation are part of the punctuation.
             Some((Class::Punctuation, word)) if matches!(character, '-' | '_') => {
                 word.push(character);
                 continue;
@@ -149,8 +149,8 @@ fn split_parts(text: &str) -> Vec<(Class, String)> {
     parts
 }
 
-/// Joins words in lower case with a connector. Digits that are followed by lower-case letters start a new
-/// word. Other digits belong to the preceding word.
+/// Joins lower-case words with a connector. Digits before lower-case letters start a new word. Other digits
+/// are part of the preceding word.
 fn join_words(text: &str, connector: char) -> String {
     let parts = split_parts(text);
     let class_at = |at: usize| parts.get(at).map(|(class, _)| *class);
@@ -169,7 +169,7 @@ fn join_words(text: &str, connector: char) -> String {
                 if class_at(at + 1) == Some(Class::Letters) {
                     written.push(connector);
                 } else if let Some((_, digits)) = parts.get(at) {
-                    // The digits belong to this word, and no other part extends it.
+                    // These digits complete the current word, because no lower-case letters follow.
                     written.push_str(digits);
                     at += 1;
                 }
@@ -219,14 +219,14 @@ fn to_camel(text: &str) -> String {
         }
     }
     if written.is_empty() {
-        // If the text consists only of connectors, sprig repeats the last one.
+        // If the string consists only of connectors, sprig repeats the last one.
         held.extend(held.chars().next_back());
     }
     written + &held
 }
 
-/// Converts a character to upper case if the result is a single character. Like Go, leaves other characters
-/// unchanged.
+/// Converts a character to upper case. Like Go, leaves the character unchanged if the upper-case form has
+/// several characters.
 pub(super) fn to_upper(character: char) -> impl Iterator<Item = char> {
     let mut upper = character.to_uppercase();
     let first = if upper.len() == 1 { upper.next() } else { Some(character) };

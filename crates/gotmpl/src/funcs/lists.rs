@@ -1,4 +1,4 @@
-//! List functions.
+//! Functions for lists.
 
 use std::rc::Rc;
 
@@ -50,7 +50,7 @@ pub(super) const SPRIG: &[Builtin] = &[
     }),
 ];
 
-/// Returns the list. For any other value, returns sprig's error message.
+/// Returns the elements of a list. For any other value, returns sprig's error message.
 fn items<'v>(value: &'v Val, what: &str) -> Result<&'v List, String> {
     match value {
         Val::List(list) => Ok(list),
@@ -165,11 +165,11 @@ fn chunk(values: &[Val]) -> CallResult {
     let length = list.items.len();
     let chunks = match usize::try_from(size) {
         Ok(size) if size > 0 => list.items.chunks(size).map(|part| Val::list(part.to_vec())).collect(),
-        // In this case, sprig computes zero chunks.
+        // For these negative sizes, sprig's formula results in zero chunks.
         Err(_) if length > 1 && length - 1 <= usize::try_from(size.unsigned_abs()).unwrap_or(usize::MAX) => {
             Vec::new()
         }
-        // In this case, sprig computes a single chunk with the remainder.
+        // For these negative sizes, sprig's formula results in a single chunk that contains the only element.
         Err(_) if length == 1 && size < -1 => vec![Val::list(list.items.to_vec())],
         _ => return Err("runtime error: makeslice: len out of range".to_owned()),
     };

@@ -1,4 +1,4 @@
-//! Map functions. Keys are sorted wherever Go would return them in random order.
+//! Functions for maps. They sort keys wherever Go would return them in random order.
 
 use std::collections::BTreeMap;
 
@@ -76,8 +76,9 @@ fn merge(values: &[Val], overwrite: bool) -> CallResult {
     Ok(at(values, 0).clone())
 }
 
-/// Fills in empty values in the target from the source. With `overwrite`, source values take precedence,
-/// except that a map replaces only empty values. Without `overwrite`, nulls in the source are ignored.
+/// Merges the source into the target, including nested maps. Without `overwrite`, fills in only empty values
+/// of the target, and ignores nulls in the source. With `overwrite`, source values take precedence, except
+/// that a map replaces only an empty value.
 fn merge_into(target: &Map, source: &Map, overwrite: bool, depth: usize) {
     if depth > crate::MAX_DEPTH {
         return;
@@ -102,7 +103,7 @@ fn merge_into(target: &Map, source: &Map, overwrite: bool, depth: usize) {
     }
 }
 
-/// Implements `dig "a" "b" default map`.
+/// Implements `dig`, as in `dig "a" "b" default map`.
 fn dig(values: &[Val]) -> CallResult {
     let [keys @ .., without, map] = values else {
         return Err("dig needs at least three arguments".to_owned());
@@ -133,12 +134,12 @@ fn dig(values: &[Val]) -> CallResult {
     Ok(found)
 }
 
-/// Returns true for a map of `interface {}` values. A map of strings is a different type.
+/// Returns true for a map with values of type `interface {}`. In Go, a map of strings has a different type.
 fn is_map(value: &Val) -> bool {
     matches!(value, Val::Map(map) if map.elem == Elem::Any)
 }
 
-/// Builds a map of strings with the keys `_0`, `_1` and so on, as returned by `split`.
+/// Builds a map of strings with the keys `_0`, `_1` and so on, as `split` returns it.
 pub(super) fn numbered_map(texts: impl IntoIterator<Item = String>) -> Val {
     let entries: BTreeMap<String, Val> =
         texts.into_iter().enumerate().map(|(number, text)| (format!("_{number}"), Val::str(text))).collect();

@@ -1,4 +1,4 @@
-//! Integers, floats and lists of numbers.
+//! Functions for integers, floats and lists of numbers.
 
 use super::decimals::Decimal;
 use super::{Builtin, Call, CallResult, Ty, at, fixed, from, int_at, str_at, variadic};
@@ -65,22 +65,22 @@ pub(super) const SPRIG: &[Builtin] = &[
     variadic("seq", &[Ty::Int], seq),
 ];
 
-/// 2^63, which is the first float above the range of `i64`.
+/// 2^63, the smallest float above the range of `i64`.
 const OUT_OF_RANGE: f64 = 9_223_372_036_854_775_808.0;
 
-/// Converts a value to an integer, which is 0 if the value isn't a number.
+/// Converts a value to an integer. Returns 0 if the value isn't a number.
 pub(super) fn to_integer(value: &Val) -> i64 {
     match value {
         Val::Int(value) | Val::Int64(value) => *value,
         Val::Uint8(value) => i64::from(*value),
         Val::Uint64(value) => value.cast_signed(),
         Val::Bool(value) => i64::from(*value),
-        // On amd64, Go converts all out-of-range values to the smallest integer.
+        // On amd64, Go converts every out-of-range float to the smallest integer.
         Val::Float(value) if !(-9.3e18..OUT_OF_RANGE).contains(value) => i64::MIN,
         #[expect(
             clippy::cast_possible_truncation,
             clippy::as_conversions,
-            reason = "cuts the fraction, as Go does"
+            reason = "drops the fraction, as Go does"
         )]
         Val::Float(value) => *value as i64,
         Val::Str(text) => parse_integer(text),
@@ -103,14 +103,22 @@ fn parse_integer(text: &str) -> i64 {
     if negative { -value } else { value }
 }
 
-/// Converts a value to a float, which is 0 if the value isn't a number.
+/// Converts a value to a float. Returns 0 if the value isn't a number.
 pub(super) fn to_float(value: &Val) -> f64 {
     match value {
         Val::Float(value) => *value,
-        #[expect(clippy::cast_precision_loss, clippy::as_conversions, reason = "as Go converts")]
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::as_conversions,
+            reason = "rounds large integers, as Go does"
+        )]
         Val::Int(value) | Val::Int64(value) => *value as f64,
         Val::Uint8(value) => f64::from(*value),
-        #[expect(clippy::cast_precision_loss, clippy::as_conversions, reason = "as Go converts")]
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::as_conversions,
+            reason = "rounds large integers, as Go does"
+        )]
         Val::Uint64(value) => *value as f64,
         Val::Bool(value) => f64::from(u8::from(*value)),
         Val::Str(text) => text.parse().unwrap_or_default(),
@@ -118,7 +126,7 @@ pub(super) fn to_float(value: &Val) -> f64 {
     }
 }
 
-/// Parses decimal digits. Saturates at the largest integer.
+/// Parses decimal digits. A number that is too large becomes the largest integer.
 fn atoi(text: &str) -> i64 {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
     text.parse().unwrap_or_else(|error: std::num::ParseIntError| match error.kind() {
@@ -128,8 +136,8 @@ fn atoi(text: &str) -> i64 {
     })
 }
 
-/// Returns the maximum like Go's `math.Max`: the result is NaN if either value is NaN, unless the other value
-/// is positive infinity, and 0 is greater than -0.
+/// Returns the maximum like Go's `math.Max`. The result is NaN if either value is NaN and the other isn't
+/// positive infinity, and 0 is greater than -0.
 fn max_float(left: f64, right: f64) -> f64 {
     match (left, right) {
         _ if left == f64::INFINITY || right == f64::INFINITY => f64::INFINITY,
@@ -162,7 +170,7 @@ fn round(_: &Call, values: &[Val]) -> CallResult {
     Ok(Val::Float(rounded / power))
 }
 
-/// Number of bytes that each number in a list counts for in the size limit.
+/// Number of bytes that each number in a list adds toward the size limit.
 const NUMBER_BYTES: usize = 8;
 
 fn steps(call: &Call, start: i64, stop: i64, step: i64) -> CallResult {
@@ -185,7 +193,7 @@ fn step_values(call: &Call, start: i64, stop: i64, step: i64) -> Result<Vec<i64>
     Ok(numbers)
 }
 
-/// Returns a sequence of numbers. Like the program `seq`, includes the end of the range.
+/// Returns a sequence of numbers that includes the end of the range, like the `seq` program.
 fn seq(call: &Call, values: &[Val]) -> CallResult {
     let numbers: Vec<i64> = values.iter().map(to_integer).collect();
     let (start, step, end) = match numbers.as_slice() {

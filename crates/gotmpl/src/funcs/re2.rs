@@ -1,15 +1,15 @@
-//! Translates Go regular expressions to the syntax of the `regex` crate. In that crate, `\w`, `\d`, `\s` and
-//! `\b` cover all of Unicode, classes have set operations, and some of Go's literals have a different meaning
-//! or no meaning.
+//! Translation of Go's regular expressions to the syntax of the `regex` crate. In that crate, `\w`, `\d`,
+//! `\s` and `\b` match all of Unicode, and classes have set operations. Some of Go's literals are special
+//! syntax or errors there.
 
-/// Maximum number of repetitions.
+/// Maximum number of repetitions, as in Go.
 const REPEAT_MAX: u32 = 1_000;
 
-/// Returns the equivalent expression, or Go's error message. Expressions that both Go and the crate reject
-/// are left unchanged.
+/// Returns the equivalent expression, or Go's error message. Leaves an expression unchanged if both Go and
+/// the `regex` crate reject it.
 pub(super) fn translated(pattern: &str) -> Result<String, String> {
     let mut translation = Translation { rest: pattern, output: String::new() };
-    // Remember the preceding operator, because two operators must not be adjacent.
+    // Go rejects a repetition of a repetition, so the loop remembers where the preceding repetition starts.
     let mut repeated: Option<&str> = None;
     while let Some(next) = translation.rest.chars().next() {
         let before = translation.rest;
@@ -91,7 +91,8 @@ impl<'p> Translation<'p> {
         Ok(())
     }
 
-    /// Parses `{2}`, `{2,}` or `{2,5}`. Any other brace is a literal.
+    /// Parses a repetition such as `{2}`, `{2,}` or `{2,5}`. Returns false for any other brace, which is a
+    /// literal.
     fn repeat(&mut self) -> Result<bool, String> {
         let inside = self.rest.split_once('}').map(|(inside, _)| inside.get(1..).unwrap_or_default());
         let is_number = |text: &str| {
@@ -117,7 +118,7 @@ impl<'p> Translation<'p> {
         Ok(true)
     }
 
-    /// Parses a group that begins with `(?`, which is a name or flags.
+    /// Parses the start of a group that begins with `(?`: a group name or flags.
     fn group(&mut self) -> Result<(), String> {
         let inside = self.rest.get(2..).unwrap_or_default();
         if inside.starts_with("P<") || inside.starts_with('<') {
@@ -185,7 +186,7 @@ impl<'p> Translation<'p> {
         self.copy(length);
     }
 
-    /// Parses one character, literal or escaped.
+    /// Parses a character, which may be a literal or an escape.
     fn character(&mut self) -> Result<char, String> {
         let Some(first) = self.rest.chars().next() else { return Err(regex_error("missing closing ]", "")) };
         if first != '\\' {
@@ -248,7 +249,7 @@ impl<'p> Translation<'p> {
         Ok(())
     }
 
-    /// Parses an item of a class: a character, a range or a named class.
+    /// Parses one item of a character class: a character, a range or a named class.
     fn member(&mut self) -> Result<(), String> {
         if self.rest.starts_with("[:")
             && let Some(end) = self.rest.find(":]")

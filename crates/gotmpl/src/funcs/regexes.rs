@@ -1,4 +1,4 @@
-//! Regular expression functions.
+//! Functions for regular expressions.
 
 use regex::{NoExpand, Regex, RegexBuilder};
 
@@ -10,7 +10,7 @@ const STR2: &[Ty] = &[Ty::Str, Ty::Str];
 const STR3: &[Ty] = &[Ty::Str, Ty::Str, Ty::Str];
 const STR_STR_INT: &[Ty] = &[Ty::Str, Ty::Str, Ty::Int];
 
-/// Memory limit of a compiled expression.
+/// Maximum memory of a compiled expression, in bytes.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
 
 pub(super) const SPRIG: &[Builtin] = &[
@@ -41,7 +41,7 @@ pub(super) const SPRIG: &[Builtin] = &[
     fixed("regexQuoteMeta", &[Ty::Str], |_, values| Ok(Val::str(quote_meta(str_at(values, 0))))),
 ];
 
-/// Compiles an expression. Errors are worded like those of `regexp.Compile`.
+/// Compiles an expression. Error messages match those of `regexp.Compile`.
 fn try_compile(pattern: &str) -> Result<Regex, String> {
     let translated = re2::translated(pattern).map_err(|reason| format!("error parsing regexp: {reason}"))?;
     RegexBuilder::new(&translated).size_limit(MAX_COMPILED_BYTES).build().map_err(|error| {
@@ -51,7 +51,7 @@ fn try_compile(pattern: &str) -> Result<Regex, String> {
     })
 }
 
-/// Compiles an expression. Errors are worded like those of `regexp.MustCompile`.
+/// Compiles an expression. Error messages match those of `regexp.MustCompile`.
 fn compile(pattern: &str) -> Result<Regex, String> {
     try_compile(pattern).map_err(|reason| {
         let written = if pattern.contains('`') { quote_string(pattern) } else { format!("`{pattern}`") };
@@ -68,7 +68,7 @@ fn find(regex: &Regex, values: &[Val]) -> Val {
     Val::str(regex.find(str_at(values, 1)).map_or("", |found| found.as_str()))
 }
 
-/// Converts the maximum number of matches. A negative number means all matches.
+/// Returns the maximum number of matches. A negative argument means all matches.
 fn count(values: &[Val]) -> usize {
     usize::try_from(int_at(values, 2)).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! String functions: cutting, joining, searching and padding. Lengths are in bytes, as in Go.
+//! Functions for strings: cutting, joining, searching and padding. Lengths are in bytes, as in Go.
 
 use super::maps::numbered_map;
 use super::{Builtin, Call, CallResult, Ty, check_room, fixed, int_at, str_at, text_of, variadic};
@@ -93,12 +93,13 @@ fn trim_all(_: &Call, values: &[Val]) -> CallResult {
     text(str_at(values, 1).trim_matches(|character| cut.contains(character)))
 }
 
-/// Converts to lower case character by character, because Go doesn't treat a final sigma specially.
+/// Converts a string to lower case character by character. Go doesn't treat a final sigma specially, whereas
+/// `str::to_lowercase` does.
 fn to_lower(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
 
-/// Returns the bytes between two offsets. A character that is cut in half becomes a replacement character.
+/// Returns the bytes between two offsets as a string. A partial character becomes a replacement character.
 fn bytes(whole: &str, start: usize, end: usize) -> String {
     String::from_utf8_lossy(whole.as_bytes().get(start..end).unwrap_or_default()).into_owned()
 }
@@ -131,7 +132,7 @@ fn trunc(count: i64, whole: &str) -> CallResult {
     if count < 0 { text(bytes(whole, whole.len() - kept, whole.len())) } else { text(bytes(whole, 0, kept)) }
 }
 
-/// Truncates a text to a width, and replaces the omitted part with dots.
+/// Shortens a string to a width, and replaces the omitted parts with dots.
 fn abbreviate(whole: &str, offset: i64, width: i64) -> String {
     let width = usize::try_from(width).unwrap_or_default();
     let mut offset = usize::try_from(offset).unwrap_or_default().min(whole.len());
@@ -165,7 +166,7 @@ fn indent(call: &Call, before: &str, spaces: i64, whole: &str) -> CallResult {
     text(format!("{before}{pad}{}", whole.replace('\n', &format!("\n{pad}"))))
 }
 
-/// Splits a text like `strings.SplitN`: an empty separator splits after every character.
+/// Splits a string like `strings.SplitN`. An empty separator splits after every character.
 fn split(separator: &str, whole: &str, most: Option<usize>) -> Vec<String> {
     let most = most.unwrap_or(usize::MAX);
     if most == 0 {
@@ -186,8 +187,8 @@ fn split(separator: &str, whole: &str, most: Option<usize>) -> Vec<String> {
     parts
 }
 
-/// Wraps lines at spaces to at most `width` bytes. With `cut_words`, also breaks words that are longer than a
-/// line.
+/// Wraps lines at spaces so that they have at most `width` bytes. With `cut_words`, also breaks words that
+/// are longer than a line.
 fn wrap_lines(whole: &str, width: i64, end: &str, cut_words: bool) -> String {
     let width = usize::try_from(width).unwrap_or_default().max(1);
     let end = if end.is_empty() { "\n" } else { end };

@@ -1,4 +1,4 @@
-//! URLs and paths.
+//! Functions for URLs and paths.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ fn ext(path: &str) -> &str {
     name.rfind('.').map_or("", |dot| name.get(dot..).unwrap_or_default())
 }
 
-/// Returns the shortest equivalent path.
+/// Returns the shortest equivalent path, like Go's `path.Clean`.
 fn clean(path: &str) -> String {
     let is_absolute = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();

@@ -1,11 +1,11 @@
-//! A directive of a format, applied to a single value.
+//! Formatting of a single value by a `printf` directive.
 
 use crate::format::{format_plain, go_syntax};
 use crate::printf::floats;
 use crate::quote::{quote_char, quote_char_ascii, quote_string, quote_string_ascii};
 use crate::value::Val;
 
-/// Flags, width and precision, as in `%-8.3f`, without the verb.
+/// A `printf` directive such as `%-8.3f`, without its verb: flags, width and precision.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Directive {
     pub(super) plus: bool,
@@ -15,7 +15,8 @@ pub(super) struct Directive {
     pub(super) zero: bool,
     pub(super) width: Option<usize>,
     pub(super) precision: Option<usize>,
-    /// Maximum size in bytes of the output for a list or map. Longer output would be rejected later.
+    /// Maximum size, in bytes, of a formatted list or map. A longer result would exceed the limit of `printf`
+    /// anyway.
     pub(super) bytes_max: usize,
 }
 
@@ -32,7 +33,8 @@ impl Directive {
         match verb {
             'T' => return self.pad(value.type_name().to_owned(), false),
             'v' if self.sharp => return self.pad(go_syntax(value), false),
-            // With this verb, the plus flag affects only struct fields.
+            // With the `v` verb, the plus flag affects only struct fields, and template values aren't
+            // structs.
             'v' if self.plus => return Self { plus: false, ..self.clone() }.print(verb, value),
             'p' => return self.bad_verb_message(verb, value),
             _ => {}
@@ -83,7 +85,7 @@ impl Directive {
         text
     }
 
-    /// Formats an element of a list or map. nil is printed in the same way for every verb.
+    /// Formats an element of a list or map. Every verb prints nil in the same way.
     fn print_element(&self, verb: char, value: &Val) -> String {
         if value.is_null() { "<nil>".to_owned() } else { self.print(verb, value) }
     }
@@ -151,7 +153,8 @@ impl Directive {
             return Some(self.with_spaces().pad(String::new(), false));
         }
         let sign = self.sign_text(value < 0);
-        // Zeros fill the width before the prefix is added.
+        // As in Go, zeros fill the width before the prefix is added, so the result may be wider than
+        // requested.
         let filled = if self.zero { self.width.map(|width| width.saturating_sub(sign.len())) } else { None };
         let least = self.precision.or(filled).unwrap_or_default();
         let digits = format!("{}{digits}", "0".repeat(least.saturating_sub(digits.len())));

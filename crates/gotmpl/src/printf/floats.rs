@@ -1,16 +1,16 @@
-//! Digits for the verbs that print floats.
+//! Digits of a float for the `printf` verbs that print floats.
 
 use crate::format::{exponent_text, general, special_float};
 
 /// Default number of digits after the decimal point.
 const PLACES: usize = 6;
-/// Number of mantissa bits after the first bit. The constant below is the exponent bias.
+/// Number of mantissa bits without the implicit first bit. `EXPONENT_BIAS` is the bias of the exponent.
 const FRACTION_BITS: u32 = 52;
 const EXPONENT_BIAS: i32 = 1023;
 /// Number of hexadecimal digits of the mantissa.
 const FRACTION_DIGITS: usize = 13;
 
-/// Formats a nonnegative float. `None` if the verb doesn't print floats.
+/// Formats a nonnegative float. Returns `None` if the verb doesn't print floats.
 pub(super) fn digits(verb: char, value: f64, precision: Option<usize>) -> Option<String> {
     if !matches!(verb, 'v' | 'g' | 'G' | 'f' | 'F' | 'e' | 'E' | 'b' | 'x' | 'X') {
         return None;
@@ -39,7 +39,7 @@ fn scientific(value: f64, precision: Option<usize>) -> String {
     format!("{digits}e{}", exponent_text(exponent.parse().unwrap_or_default()))
 }
 
-/// Returns a float's mantissa and the power of two of its first bit.
+/// Returns a float's mantissa as an integer, and the power of two of its first bit.
 fn parts(value: f64) -> (u64, i32) {
     let fraction = value.to_bits() & ((1 << FRACTION_BITS) - 1);
     let exponent = i32::try_from((value.to_bits() >> FRACTION_BITS) & 0x7ff).unwrap_or_default();
@@ -50,8 +50,8 @@ fn parts(value: f64) -> (u64, i32) {
     }
 }
 
-/// Formats a float such as `0x1.8p+00`: one digit before the point, and as many digits after it as needed or
-/// requested.
+/// Formats a float in hexadecimal, such as `0x1.8p+00`. The result has one digit before the point. After the
+/// point, it has `precision` digits or as many as necessary.
 fn hexadecimal(value: f64, precision: Option<usize>) -> String {
     let (mut bits, mut exponent) = parts(value);
     if bits == 0 {
@@ -62,7 +62,7 @@ fn hexadecimal(value: f64, precision: Option<usize>) -> String {
         exponent -= 1;
     }
     if let Some(kept) = precision.filter(|kept| *kept < FRACTION_DIGITS) {
-        // Rounds to nearest, ties to even.
+        // Rounds to the nearest value, and ties to even.
         let dropped = u32::try_from((FRACTION_DIGITS - kept) * 4).unwrap_or_default();
         let (rest, half) = (bits & ((1 << dropped) - 1), 1 << (dropped - 1));
         bits >>= dropped;
@@ -82,7 +82,7 @@ fn hexadecimal(value: f64, precision: Option<usize>) -> String {
     format!("0x{}{point}{fraction}p{}", bits >> FRACTION_BITS, exponent_text(exponent))
 }
 
-/// Adds the effect of `#`: a point and, for some verbs, trailing zeros.
+/// Applies the `#` flag, which adds a point and, for some verbs, trailing zeros.
 pub(super) fn with_point(verb: char, digits: &str, precision: Option<usize>) -> String {
     let is_hexadecimal = matches!(verb, 'x' | 'X');
     let exponent = |c: char| matches!(c, 'p' | 'P') || (!is_hexadecimal && matches!(c, 'e' | 'E'));
@@ -92,7 +92,8 @@ pub(super) fn with_point(verb: char, digits: &str, precision: Option<usize>) -> 
         'v' | 'g' | 'G' | 'x' => precision.unwrap_or(PLACES),
         _ => 0,
     };
-    // Significant digits start at the first nonzero digit. A lone zero counts as one digit.
+    // Significant digits start at the first nonzero digit. If the number is zero, the zero counts as one
+    // digit.
     let significant = digits.trim_start_matches(['0', '.']).chars().filter(|c| *c != '.').count();
     let significant = significant.max(usize::from(digits == "0"));
     format!("{digits}{point}{}{exponent}", "0".repeat(wanted.saturating_sub(significant)))

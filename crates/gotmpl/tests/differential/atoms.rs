@@ -1,4 +1,4 @@
-//! Values without function calls, both valid and invalid.
+//! Random expressions without function calls, both valid and invalid.
 
 use crate::calls::{
     DATES, DURATIONS, ENCODED, ENCODED32, FORMATS, JSONS, KINDS, LAYOUTS, REGEXES, URLS, VERSIONS, ZONES,
@@ -32,9 +32,10 @@ const NUMBERS: [&str; 24] = [
     ".5",
     "+3",
 ];
-/// Numbers for counts. Careful templates use only those without a sign.
+/// Literals for counts. Templates without intentional errors use only the positive numbers and 0.
 const COUNTS: [&str; 10] = ["1", "0", "2", "3", "5", "-1", "12", "4", "-3", "20"];
-/// Number of valid fields at the start of the list. The other fields are for wild templates.
+/// Number of valid fields at the start of `FIELDS`. Only templates with intentional errors use the other
+/// fields.
 const GOOD_FIELDS: usize = 13;
 const FIELDS: [&str; 19] = [
     ".a",
@@ -77,20 +78,23 @@ fn is_version(text: &str) -> bool {
 }
 
 impl Expressions<'_> {
-    /// Returns one of the given texts in quotes. For a careful template, chooses a valid text.
+    /// Returns one of the given strings in quotes. If the template must not contain errors, the string is
+    /// valid.
     fn text_of(&mut self, all: &[&str], is_good: fn(&str) -> bool) -> String {
         let is_careful = self.is_careful;
         format!("\"{}\"", self.choices.choose_where(all, |one| !is_careful || is_good(one)))
     }
 
-    /// Returns a field of the data. The expression works with any value of dot.
+    /// Returns an expression for a field of the data. In a template without intentional errors, the
+    /// expression is valid even if dot isn't the data.
     fn field(&mut self, all: &[&str]) -> String {
         let field = self.choices.choose(all);
         let from_root = if self.is_careful { !self.dot_is_root } else { self.choices.one_in(8) };
         if from_root { format!("${field}") } else { field.to_owned() }
     }
 
-    /// Returns a value without a function call. Maps and lists may also be created in place.
+    /// Returns an expression of this kind without other function calls. Maps and lists may be created in
+    /// place.
     pub fn atom(&mut self, kind: char) -> String {
         let any = |_: &str| true;
         match kind {
@@ -105,8 +109,7 @@ impl Expressions<'_> {
                 2 => self.field(&[".n", ".f", ".Big"]),
                 _ => format!("({} {})", self.choices.choose(&["int", "int64", "float64"]), self.number()),
             },
-            // The value is small because it may determine the size of the output. It may also have the wrong
-            // type.
+            // Counts are small, because they may determine the size of the output. Some have the wrong type.
             'c' => match self.choices.next_below(12) {
                 10 if !self.is_careful => self.choices.choose(&ANY_COUNT).to_owned(),
                 11 => "(len \"four\")".to_owned(),
@@ -175,7 +178,7 @@ impl Expressions<'_> {
 
     fn number(&mut self) -> String {
         let is_careful = self.is_careful;
-        // This number overflows.
+        // The excluded number overflows.
         self.choices.choose_where(&NUMBERS, |one| !is_careful || one != "9223372036854775808").to_owned()
     }
 
@@ -184,7 +187,8 @@ impl Expressions<'_> {
         self.choices.choose_where(&COUNTS, |one| !is_careful || !one.starts_with('-')).to_owned()
     }
 
-    /// Returns one of the valid options, or any value in a wild template.
+    /// Returns one of the valid options. In a template with intentional errors, sometimes returns any other
+    /// value.
     fn part(&mut self, good: &[&str]) -> String {
         if !self.is_careful && self.choices.one_in(4) {
             self.atom('c')

@@ -1,19 +1,20 @@
-//! Functions that the test templates use, with their parameters.
+//! Functions that the random templates call, with the kinds of their parameters and results.
 //!
-//! Functions are excluded if Go doesn't guarantee their result or if this crate refuses them. This applies to
-//! functions that depend on randomness, the machine or the time (`now`, `ago`, `env`, `uuidv4`, `genCA` …;
-//! see `nondeterministic_functions_are_forbidden`). `sha512sum` is also excluded, because the reference
+//! The table excludes functions if Go doesn't guarantee their result, or if this crate rejects them. Examples
+//! are functions that depend on randomness, the machine or the time (`now`, `ago`, `env`, `uuidv4`, `genCA`
+//! …; see `nondeterministic_functions_are_forbidden`). It also excludes `sha512sum`, because the reference
 //! program's version of sprig lacks it.
 
-/// A function: name, parameters, result.
+/// A function: name, kinds of the parameters, kind of the result.
 ///
-/// Each letter represents a parameter: `a` anything, `s` text, `n` number, `c` count (small), `b` bool, `l`
-/// list, `m` map, `t` time, `r` regular expression, `d` layout of a date, `u` duration, `v` version or
-/// constraint, `k` name of a type or kind, `p` format of `printf`, `w` URL, `j` JSON, `e` and `E` text in
-/// base64 and base32, `z` time zone, `=` any value that Go can compare, `N` new map, `C` map without shared
-/// parts (Go would never finish merging other maps), `U` parts of a URL, `D` divisor. `L` and `S` are a list
-/// and a text, and `x` and `y` are the start and end of a slice of it. A `*` repeats the preceding letter any
-/// number of times. `?` is any value, most of which are invalid, so only wild templates call such a function.
+/// Each letter represents a parameter: `a` any value, `s` string, `n` number, `c` count (small), `b` bool,
+/// `l` list, `m` map, `t` time, `r` regular expression, `d` date layout, `u` duration, `v` version or
+/// constraint, `k` name of a type or kind, `p` format string of `printf`, `w` URL, `j` JSON, `e` and `E`
+/// string in base64 and base32, `z` time zone, `=` any value that Go can compare, `N` new map, `C` map
+/// without shared parts (Go would never finish merging other maps), `U` parts of a URL, `D` divisor. `L` and
+/// `S` are a list and a string that are sliced from index `x` to index `y`. A `*` repeats the preceding
+/// letter any number of times. `?` is any value. Most values are invalid for such a parameter, so only
+/// templates with intentional errors call the function.
 pub type Function = (&'static str, &'static str, char);
 
 pub const FUNCTIONS: &[Function] = &[
@@ -234,7 +235,7 @@ pub const FUNCTIONS: &[Function] = &[
     ("camelcase", "s", 's'),
 ];
 
-/// Functions that count in bytes and may therefore cut a character in two. Go keeps the bytes of such a
+/// Functions that count bytes, so they may cut a character in half. Go keeps the bytes of a partial
 /// character, so only ASCII templates call these functions.
 pub const CUTTING: [&str; 8] =
     ["slice", "substr", "trunc", "abbrev", "abbrevboth", "wrap", "wrapWith", "b64dec"];

@@ -1,7 +1,7 @@
-//! Recorded random choices, so that a failing case can be repeated with fewer and smaller choices.
+//! Random choices that are recorded, so that a failing case can be repeated with fewer and smaller choices.
 
-/// Source of choices, either from a seed or recorded. After the end of the recorded choices, every choice is
-/// the first option.
+/// A source of choices: a seed or a recording. At the end of a recording, the source always chooses the first
+/// option.
 #[derive(Clone, Debug)]
 pub struct Choices {
     recorded: Vec<u32>,
@@ -18,7 +18,7 @@ impl Choices {
         Self { recorded: made, next: 0, state: None }
     }
 
-    /// Returns the choices so far.
+    /// Returns the choices that have been made so far.
     pub fn into_choices(mut self) -> Vec<u32> {
         self.recorded.truncate(self.next);
         self.recorded
@@ -33,17 +33,17 @@ impl Choices {
         choice
     }
 
-    /// Returns a number in `0..count`. Minimization makes this number smaller.
+    /// Returns a number in `0..count`. Minimization prefers smaller numbers.
     pub fn next_below(&mut self, count: usize) -> usize {
         self.draw() as usize % count
     }
 
-    /// Returns true with probability 1/count. Minimization prefers false.
+    /// Returns true with a probability of 1/count. Minimization prefers false.
     pub fn one_in(&mut self, count: usize) -> bool {
         self.next_below(count) == count - 1
     }
 
-    /// Returns a valid item. If the chosen item is invalid, returns the first valid one.
+    /// Returns a valid item. If the chosen item is invalid, returns the first valid item instead.
     pub fn choose_where<'t, T: ?Sized>(&mut self, all: &[&'t T], is_good: impl Fn(&T) -> bool) -> &'t T {
         let one = self.choose(all);
         if is_good(one) { one } else { all.iter().find(|one| is_good(one)).unwrap_or(&one) }
@@ -54,7 +54,7 @@ impl Choices {
     }
 }
 
-/// Generates random numbers with SplitMix64, which produces a good sequence for every seed.
+/// Returns the next random number of SplitMix64, which produces a good sequence for every seed.
 fn split_mix(state: &mut u64) -> u32 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
@@ -63,7 +63,7 @@ fn split_mix(state: &mut u64) -> u32 {
     (mixed >> 32) as u32
 }
 
-/// Minimizes the choices of a failing case within a maximum number of attempts.
+/// Minimizes the choices of a failing case. Stops after `attempts` attempts.
 pub fn minimize(mut made: Vec<u32>, attempts: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     let mut left = attempts;
     let mut attempt = |candidate: Vec<u32>, made: &mut Vec<u32>| {
@@ -92,7 +92,7 @@ pub fn minimize(mut made: Vec<u32>, attempts: usize, mut fails: impl FnMut(&[u32
             size /= 2;
         }
         for at in 0..made.len() {
-            // Only the remainder of a choice matters, so values near 0 are tried one by one.
+            // Only the remainder of a choice matters, so it is enough to try values near 0.
             for smaller in 0..8.min(made.get(at).copied().unwrap_or_default()) {
                 let mut with = made.clone();
                 with[at] = smaller;

@@ -1,4 +1,4 @@
-//! Data for a test case: a map that contains the keys that the template uses, and values of every JSON type.
+//! Random data for a template: a map with the keys that the template uses, and values of every JSON type.
 
 use serde_json::{Map, Value, json};
 
@@ -47,7 +47,7 @@ const NUMBERS: [&str; 14] = [
     "20",
 ];
 
-/// Returns the data. Careful data has all keys, each with a value of its type.
+/// Returns the data. If `is_careful` is set, the data has all keys, and each value has the expected type.
 pub fn data(choices: &mut Choices, is_careful: bool, is_ascii: bool) -> Value {
     let mut fields = Map::new();
     for key in KEYS {
@@ -97,7 +97,7 @@ fn any(choices: &mut Choices, depth: usize, is_ascii: bool) -> Value {
     }
 }
 
-/// Returns a text; only an ASCII text if `is_ascii` is set.
+/// Returns a string, which contains only ASCII characters if `is_ascii` is set.
 pub fn text(choices: &mut Choices, is_ascii: bool) -> &'static str {
     choices.choose_where(&TEXTS, |text| !is_ascii || text.is_ascii())
 }

@@ -1,24 +1,26 @@
-//! Permitted differences in error messages that originate in a library rather than in Go's template package.
+//! Permitted differences between the error messages of this crate and Go. All of these messages come from
+//! libraries.
 //!
-//! Go and this crate must fail at the same position and in the same function, and all output must be
-//! identical. Differences are listed only here and in docs/reference/differences-from-argo-cd.md.
+//! Both implementations must fail at the same position and in the same function, and all output must be
+//! identical. All permitted differences are listed in this file and in
+//! docs/reference/differences-from-argo-cd.md.
 
 use crate::RenderResult;
 
-/// Name of a function (or empty for any function), and the prefix of a reason that may differ.
+/// Functions, and the prefix of an error message that may differ from Go's. An empty name means any function.
 const PERMITTED_REASONS: [(&str, &str); 4] = [
-    // Go's JSON parser reports the position of an error, whereas Tidegate's reports the problem.
+    // For invalid JSON, Go reports the position of the error, and Tidegate reports the cause.
     ("mustFromJson", ""),
-    // The reasons from Go's `regexp` and from the `regex` crate differ.
+    // Go's `regexp` package and the `regex` crate explain errors differently.
     ("", "error parsing regexp: "),
     ("", "regexp: Compile("),
-    // The messages contain the invalid escape in different forms.
+    // The two messages quote the invalid escape in different forms.
     ("urlParse", "unable to parse url: "),
 ];
 
 const CALL_ERROR_PREFIX: &str = ": error calling ";
 
-/// Returns the position, the function, and the message.
+/// Splits an error message into position, function and reason.
 fn split_error(refusal: &str) -> Option<(&str, &str, &str)> {
     let (place, called) = refusal.rsplit_once(CALL_ERROR_PREFIX)?;
     let (function, reason) = called.split_once(": ")?;

@@ -1,4 +1,5 @@
-//! Random pipelines. They are all valid in careful templates, and mostly valid in wild templates.
+//! Random pipelines. In templates without intentional errors, they are all valid. In other templates, most of
+//! them are valid.
 
 use crate::calls::{CUTTING, FUNCTIONS, Function};
 use crate::choices::Choices;
@@ -8,18 +9,18 @@ pub fn literal(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Variable, and the kind of its value. The kinds are the same as for parameters.
+/// A variable, and the kind of its value. The letters for kinds are the same as for parameters.
 type Variable = (String, char);
 
 pub struct Expressions<'c> {
     pub choices: &'c mut Choices,
-    /// Visible variables, the newest last.
+    /// Visible variables, newest last.
     pub variables: Vec<Variable>,
     /// True if the template contains no intentional errors.
     pub is_careful: bool,
     /// True if all characters are ASCII.
     pub is_ascii: bool,
-    /// True if the dot is the data.
+    /// True if dot is the data of the template.
     pub dot_is_root: bool,
     declared: usize,
 }
@@ -29,7 +30,7 @@ impl<'c> Expressions<'c> {
         Self { choices, variables: Vec::new(), is_careful, is_ascii, dot_is_root: true, declared: 0 }
     }
 
-    /// Declares a new variable, or one that shadows another.
+    /// Declares a variable, which may shadow an existing variable.
     pub fn declare(&mut self, kind: char) -> String {
         self.declared += 1;
         let name = format!("$v{}", self.declared % 4);
@@ -37,7 +38,8 @@ impl<'c> Expressions<'c> {
         name
     }
 
-    /// Returns an assignable variable and its kind. The variable is sometimes undeclared.
+    /// Returns a variable that can be assigned, and its kind. In templates with intentional errors, the
+    /// variable is sometimes undeclared.
     pub fn variable(&mut self) -> Option<Variable> {
         let seen = self.visible_variables();
         if self.is_careful {
@@ -61,8 +63,8 @@ impl<'c> Expressions<'c> {
         seen
     }
 
-    /// Returns a variable of this kind. If there is no such variable, returns `$`, or another value of this
-    /// kind in a careful template.
+    /// Returns a variable of this kind. If there is none, returns `$` or, in a template without intentional
+    /// errors, another expression of this kind.
     pub fn variable_of(&mut self, kind: char) -> String {
         let is_careful = self.is_careful;
         let mut fitting = self.visible_variables();
@@ -81,10 +83,11 @@ impl<'c> Expressions<'c> {
         }
     }
 
-    /// Returns a pipeline for an action.
+    /// Returns a random pipeline for an action.
     pub fn pipeline(&mut self, kind: char, depth: usize) -> String {
         let bare = |text: String| match text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
-            // Strip the parentheses only if they belong together.
+            // Keep the parentheses if the text contains more of them, because the outer ones may not be a
+            // pair.
             Some(inside) if !inside.contains(['(', ')']) => inside.to_owned(),
             _ => text,
         };
@@ -96,7 +99,7 @@ impl<'c> Expressions<'c> {
         }
     }
 
-    /// Returns a version, or a part of a version.
+    /// Returns an expression for a semantic version or one of its fields.
     fn version(&mut self) -> String {
         let version = self.atom('v');
         let parts =
@@ -108,7 +111,7 @@ impl<'c> Expressions<'c> {
         }
     }
 
-    /// Returns an argument.
+    /// Returns an expression for an argument.
     pub fn operand(&mut self, kind: char, depth: usize) -> String {
         let kind = match kind {
             '?' => 'a',
@@ -125,7 +128,7 @@ impl<'c> Expressions<'c> {
         self.call(kind, depth - 1)
     }
 
-    /// Returns a call in parentheses.
+    /// Returns a function call in parentheses.
     fn call(&mut self, kind: char, depth: usize) -> String {
         let gives = |one: &Function| one.2 == kind || (kind == 'a' && !matches!(one.2, 't' | 'V'));
         let is_left_out = |one: &Function| {
@@ -160,12 +163,12 @@ impl<'c> Expressions<'c> {
     fn arguments(&mut self, parameters: &str, depth: usize) -> Vec<String> {
         let mut arguments = Vec::new();
         let mut last = 'a';
-        // Compared values must have the same kind.
+        // `eq` and similar functions fail unless all arguments have the same kind.
         let compared = if self.choices.next_below(2) == 0 { 's' } else { 'c' };
         for parameter in parameters.chars() {
             let parameter = if parameter == '=' && self.is_careful { compared } else { parameter };
             if parameter == '*' {
-                // The repeated parameter already has one argument here. Remove it, keep it, or add more.
+                // The repeated parameter already has an argument. Remove it, keep it, or add more arguments.
                 match self.choices.next_below(4) {
                     3 if !self.is_careful => drop(arguments.pop()),
                     more => arguments.extend((0..more).map(|_| self.operand(last, depth))),

@@ -1,10 +1,10 @@
-//! Random meaningful templates: statements, scopes and nested templates.
+//! Random templates that are meaningful: statements, scopes and nested templates.
 //!
-//! Three out of four templates are careful: they don't contain intentional errors, because a template ends at
-//! the first error, and most calls fail with random arguments. All other templates are wild.
+//! Three out of four templates are careful: they don't contain intentional errors. A template ends at its
+//! first error, and most calls with random arguments fail, so other templates test little after that point.
 //!
 //! The grammar excludes some constructs, because Go doesn't guarantee their results or because this crate
-//! differs (docs/reference/differences-from-argo-cd.md):
+//! differs intentionally (docs/reference/differences-from-argo-cd.md):
 //! - templates that call each other endlessly, and counts that would exhaust the memory, because this crate
 //!   has limits;
 //! - the order of `keys` and `values`, which is random in Go but always sorted here;
@@ -21,7 +21,7 @@ const DEPTH: usize = 3;
 pub fn template(choices: &mut Choices, is_careful: bool, is_ascii: bool) -> String {
     let expressions = Expressions::new(choices, is_careful, is_ascii);
     let mut grammar = Grammar { expressions, in_range: false, blocks: 0, defined: 0 };
-    // Each template may call only preceding templates, so that rendering terminates.
+    // Each template calls only preceding templates, so that rendering terminates.
     let mut text = String::new();
     for number in 0..grammar.below(3) {
         let body = grammar.template_body(DEPTH - 1);
@@ -65,7 +65,7 @@ impl Grammar<'_> {
         self.action("end")
     }
 
-    /// Returns the body of a separate template, whose only variable is `$`.
+    /// Returns the body of a nested template. Its only variable is `$`.
     fn template_body(&mut self, depth: usize) -> String {
         let variables = std::mem::take(&mut self.expressions.variables);
         let in_range = std::mem::take(&mut self.in_range);
@@ -131,7 +131,7 @@ impl Grammar<'_> {
                 .to_owned(),
             1 if self.in_range => self.action("break"),
             2 if self.in_range => self.action("continue"),
-            // Errors have the same message.
+            // Both implementations report these errors with the same message.
             3 if !self.expressions.is_careful && self.once_in(4) => self
                 .expressions
                 .choices
@@ -168,7 +168,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// Returns a condition, possibly with a variable, which is visible until the end.
+    /// Returns a condition, which may declare a variable that is visible up to the end of the statement.
     fn condition_with_variable(&mut self) -> String {
         let kind = if self.below(2) == 0 { 'b' } else { 'a' };
         let pipeline = self.expressions.pipeline(kind, 2);
@@ -212,7 +212,7 @@ impl Grammar<'_> {
         text + &self.end()
     }
 
-    /// Returns statements in which dot has a different value.
+    /// Returns statements within which dot has a different value.
     fn statements_with_other_dot(&mut self, depth: usize) -> String {
         let dot_is_root = std::mem::take(&mut self.expressions.dot_is_root);
         let text = self.statements(depth);
@@ -227,7 +227,7 @@ impl Grammar<'_> {
         let kind =
             self.expressions.choices.choose_where(&kinds, |kind| !is_careful || !matches!(kind, "a" | "s"));
         let kind = kind.chars().next().unwrap_or('l');
-        // Any number might be large.
+        // A value of any kind might be a large number, which would make the loop too long.
         let over =
             if kind == 'a' { self.expressions.operand('q', 0) } else { self.expressions.pipeline(kind, 1) };
         let head = match self.below(4) {

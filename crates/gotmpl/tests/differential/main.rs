@@ -1,11 +1,11 @@
-//! Random templates, rendered by this crate and by Go's own `text/template` with sprig. Results and errors
-//! must be the same.
+//! Comparison of this crate with Go's own `text/template` and sprig. Both render the same random templates,
+//! and must return the same results and errors.
 //!
-//! `TIDEGATE_GO_TEMPLATES` is the path of the reference program; `scripts/template-table/program --fetch`
-//! builds the program and prints its path. Without the program, the test is reported as ignored, or fails if
-//! `TIDEGATE_REQUIRE_GO_TEMPLATES=1` is set. The default cases are fixed; `TIDEGATE_GO_CASES=N` tries N other
-//! cases, and `TIDEGATE_GO_SEED=N` repeats a single case. If the results differ, the test prints the case and
-//! its seed as a row of the table.
+//! `TIDEGATE_GO_TEMPLATES` is the path of the reference program, which
+//! `scripts/template-table/program --fetch` builds. Without the program, the test is reported as ignored, or
+//! fails if `TIDEGATE_REQUIRE_GO_TEMPLATES=1` is set. The default cases are always the same.
+//! `TIDEGATE_GO_CASES=N` tests N random cases instead, and `TIDEGATE_GO_SEED=N` repeats a single case. If
+//! results differ, the test prints the case, as a row for the table, and its seed.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "test code")]
 #![allow(clippy::cast_possible_truncation, missing_docs, reason = "test code")]
 
@@ -35,13 +35,13 @@ const REQUIRED: &str = "TIDEGATE_REQUIRE_GO_TEMPLATES";
 const NAME: &str = "random_templates_say_what_go_says";
 
 const CASES_QUICK: u64 = 2_000;
-/// Number of cases in the long form, as used in CI. They take a few seconds.
+/// Number of cases in the long form, which CI uses. They take a few seconds.
 const CASES_LONG: u64 = 4_000;
-/// First seed if the caller doesn't specify a number of cases.
+/// First seed of the default cases.
 const FIRST: u64 = 1;
-/// Maximum number of attempts to minimize a failing case.
+/// Maximum number of attempts at minimizing a failing case.
 const ATTEMPTS: usize = 1_000;
-/// Number of cases in a request to Go.
+/// Number of cases in one request to the reference program.
 const BATCH: usize = 500;
 /// Maximum number of differences to report.
 const DIFFERENCES_MAX: usize = 20;
@@ -54,8 +54,9 @@ fn main() -> ExitCode {
     let trial = match program {
         Some(program) => Trial::test(NAME, move || compare(&program)),
         None => {
-            let reason =
-                format!("{PROGRAM} names no program; scripts/template-table/program --fetch makes one");
+            let reason = format!(
+                "{PROGRAM} is not set; build the program with scripts/template-table/program --fetch"
+            );
             let is_required = std::env::var_os(REQUIRED).is_some_and(|value| value == "1");
             eprintln!("SKIPPED: {NAME}. {reason}");
             Trial::test(format!("{NAME} (no Go)"), move || Err(Failed::from(reason)))
@@ -67,7 +68,7 @@ fn main() -> ExitCode {
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a number, and is {text:?}")))
+    Some(text.parse().unwrap_or_else(|_| panic!("invalid {name} {text:?}: use a number")))
 }
 
 /// Returns the seeds to try.
@@ -105,9 +106,9 @@ fn compare(program: &str) -> Result<(), Failed> {
             break;
         }
     }
-    println!("{tried} cases compared, of which Go refuses {refused}");
+    println!("{tried} cases compared; Go rejects {refused} of them");
     if seeds.len() >= BATCH && refused * 2 > tried {
-        return Err(Failed::from("Go refuses more than half of the cases, so that little is compared"));
+        return Err(Failed::from("Go rejects more than half of the cases, so too little is compared"));
     }
     if differences.is_empty() {
         return Ok(());
@@ -115,7 +116,7 @@ fn compare(program: &str) -> Result<(), Failed> {
     Err(Failed::from(format!("{} of {tried} cases differ:\n{}", differences.len(), differences.join("\n"))))
 }
 
-/// Returns the minimized case of a difference.
+/// Minimizes a case with a difference, and returns a description of the minimized case.
 fn smallest_difference(seed: u64, reference: &mut Reference) -> String {
     let mut ask = |case: &Value| reference.render(std::slice::from_ref(case)).remove(0);
     let mut choices = Choices::from_seed(seed);
@@ -129,7 +130,7 @@ fn smallest_difference(seed: u64, reference: &mut Reference) -> String {
     format!("{SEED}={seed}\n    case: {case}\n      Go: {go:?}\n    here: {here:?}")
 }
 
-/// Returns a case as a row of the table without its result.
+/// Returns a random case as a row for the table, without its result.
 fn case(choices: &mut Choices) -> Value {
     let is_careful = !choices.one_in(4);
     let is_ascii = choices.next_below(2) == 0;

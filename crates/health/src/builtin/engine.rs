@@ -1,5 +1,5 @@
-//! Evaluation of a row for an object. Content of the wrong type is treated as absent, because rows read
-//! statuses written by third-party controllers and wait until they recognize the content.
+//! Evaluation of a row for an object. Content of the wrong type is treated as absent, because rows read the
+//! statuses of third-party controllers. An object whose status isn't recognized is Progressing.
 
 use serde_json::Value;
 use tidegate_model::{Health, HealthStatus, Object};
@@ -11,7 +11,7 @@ use crate::generation;
 use crate::script::matches_pattern;
 use crate::verdict::first_non_blank;
 
-/// Health, along with the generation of the conditions on which it is based.
+/// Health of an object, and the generation of the conditions that determined the health.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowAssessment {
     /// Health. `None` if there is no health status to wait for.
@@ -189,7 +189,8 @@ impl<'a> EvaluationContext<'a> {
         }
     }
 
-    /// Returns the evidence for a condition that the row requires of a healthy object but that isn't met.
+    /// Returns the evidence for an unmet condition: a condition that the row requires for Healthy but that
+    /// the object doesn't meet.
     fn find_unmet_condition(self, row: &HealthRow) -> Option<ClauseEvidence<'a>> {
         let well = row.clauses.iter().filter(|clause| clause.status == Some(HealthStatus::Healthy));
         let mut lacking =

@@ -1,4 +1,4 @@
-//! Generations to which conditions refer.
+//! Generations that conditions refer to.
 
 use serde_json::Value;
 

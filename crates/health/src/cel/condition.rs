@@ -13,7 +13,7 @@ use super::value::Value;
 /// Name of the object in expressions.
 const OBJECT: &str = "object";
 
-/// An expression over `object`.
+/// Expression that refers to a single object as `object`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition(Expression);
 

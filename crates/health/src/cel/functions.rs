@@ -80,7 +80,7 @@ fn text_value(text: impl Into<Arc<str>>) -> EvaluationResult {
     if text.len() > TEXT_BYTES_MAX { Err(EvaluationError::Exhausted) } else { Ok(Value::Text(text)) }
 }
 
-/// Calls a function. For a method, the first value is the object on which the method is called.
+/// Calls a function. For a method, the first value is the object that the method is called on.
 pub(super) fn call_function(budget: &mut Budget, name: &str, values: &[Value]) -> EvaluationResult {
     let boolean = |value| Ok(Value::Boolean(value));
     match (name, values) {

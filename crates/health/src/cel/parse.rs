@@ -5,7 +5,7 @@ use super::value::Value;
 
 /// Maximum length of an expression in bytes.
 pub(crate) const EXPRESSION_BYTES_MAX: usize = 16 << 10;
-/// Maximum nesting of expressions. This limit and the next two limit the stack usage.
+/// Maximum nesting of expressions. This limit and the next two limits bound the stack usage.
 const DEPTH_MAX: usize = 32;
 /// Maximum number of consecutive operators, fields or calls, because a long chain results in a deep tree.
 const CHAIN_MAX: usize = 64;
@@ -34,7 +34,7 @@ pub(super) enum Expression {
         index: Box<Expression>,
         is_optional: bool,
     },
-    /// A call: `name(…)` or `of.name(…)`.
+    /// Call: `name(…)` or `of.name(…)`.
     Call {
         object: Option<Box<Expression>>,
         name: String,
@@ -61,7 +61,7 @@ pub(super) enum Operator {
 }
 
 impl Operator {
-    /// Text, operator and precedence.
+    /// All binary operators: text, operator and precedence.
     const ALL: [(&'static str, Self, u8); 14] = [
         ("||", Self::Or, 1),
         ("&&", Self::And, 2),

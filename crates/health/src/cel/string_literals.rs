@@ -1,7 +1,7 @@
 //! String literals.
 
-/// Returns whether the string is raw, and the rest of the text after the prefix. `None` if no string literal
-/// begins here. JSON doesn't have bytes, so `b'…'` is a string.
+/// Returns true if the string is raw, along with the rest of the text after the prefix. Returns `None` if no
+/// string literal begins here. JSON doesn't have bytes, so `b'…'` is a string.
 pub(super) fn string_prefix(rest: &str) -> Option<(bool, &str)> {
     let mark = rest.find(['"', '\'']).filter(|mark| *mark <= 2)?;
     let (letters, body) = rest.split_at(mark);

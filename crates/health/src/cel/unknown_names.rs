@@ -3,8 +3,8 @@
 
 use super::parse::Expression;
 
-/// Functions and methods, with their minimum and maximum number of arguments. The object on which a method is
-/// called counts as an argument.
+/// Functions and methods, with their minimum and maximum number of arguments. The object that a method is
+/// called on counts as an argument.
 const FUNCTIONS: [(&str, usize, usize); 20] = [
     ("size", 1, 1),
     ("contains", 2, 2),

@@ -1,4 +1,4 @@
-//! Values of expressions. They are cheap to clone, because large values are shared.
+//! Values of expressions. Cloning a value is cheap, because large values are shared.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

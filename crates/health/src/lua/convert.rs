@@ -9,7 +9,7 @@ use crate::verdict::{Verdict, unknown};
 
 /// Maximum nesting of maps and lists. Kubernetes objects are nested far less deeply.
 const DEPTH_MAX: usize = 150;
-/// Approximate size of a table entry.
+/// Approximate size of a table entry in bytes.
 const ENTRY_BYTES: usize = 40;
 
 /// Converts an object's fields to tables. A null becomes an absent field, as scripts expect.

@@ -1,8 +1,8 @@
 //! Translates Lua 5.1 syntax for the interpreter before a script is loaded. Line numbers don't change, so
 //! errors refer to the correct line.
 //!
-//! - A backslash before a character that doesn't need one is ignored (`"a\.b"` is `a.b`). Lua 5.2 rejects
-//!   such strings. It also supports `\x41` and `\z`, which Lua 5.1 does not.
+//! - A backslash before a character that doesn't need escaping is ignored (`"a\.b"` is `a.b`). Lua 5.2
+//!   rejects such strings, or gives the escape a new meaning (`\x41` and `\z`).
 //! - A function with `...` also gets its additional values in `arg`, and their number in `arg.n`.
 
 use std::borrow::Cow;

@@ -78,7 +78,7 @@ fn date_function(lua: &Lua, budget: Rc<Budget>, now: Timestamp) -> mlua::Result<
             .ok_or_else(|| mlua::Error::runtime("the time is out of range"))?;
         let format = format.as_deref().unwrap_or("%c");
         let format = format.strip_prefix('!').unwrap_or(format);
-        // Each directive may expand to a longer text.
+        // Each directive may expand to a longer text, so the length of the format is multiplied.
         budget.take_steps_for_bytes(format.len().saturating_mul(16))?;
         if format.starts_with("*t") {
             return calendar_table(lua, &moment).map(Value::Table);

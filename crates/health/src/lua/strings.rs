@@ -1,5 +1,5 @@
-//! `string` functions with a step limit. They replace functions whose cost doesn't depend only on the size of
-//! their arguments.
+//! `string` functions with a step limit. These functions replace Lua's functions whose cost doesn't depend
+//! only on the size of their arguments.
 //!
 //! The original functions can't be interrupted, and a pattern such as `.-.-.-.-x` takes practically forever
 //! on a long string.

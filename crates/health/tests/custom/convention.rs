@@ -119,17 +119,17 @@ fn health_and_evidence(object: &Object) -> (Option<HealthStatus>, Evidence) {
     }
 }
 
-/// Operations wait for a kind that may report later as long as for other weak evidence, but no longer.
+/// If a kind may report a status later, operations wait as long as they do for other health without evidence.
 #[test]
 fn an_object_without_a_status_is_progressing_for_a_minute() {
     let weak = (Some(HealthStatus::Healthy), Evidence::None);
     let young = widget("metadata.creationTimestamp=2026-11-21T09:29:58Z");
     assert_eq!(health_and_evidence(&young), weak);
     assert_eq!(health_and_evidence(&widget("")), weak, "an object of unknown age");
-    assert_eq!(verdict_text(&young), "None", "it still has no health");
+    assert_eq!(verdict_text(&young), "None", "the object still has no health");
     // An hour after its creation, the object still doesn't have a status.
     assert_eq!(health_and_evidence(&widget("metadata.creationTimestamp=2026-11-21T08:30:00Z")).0, None);
-    // Its status does not follow the convention.
+    // The status of this object does not follow the convention.
     assert_eq!(health_and_evidence(&widget(".phase=Ready")).0, None);
     // The first kind has no health status according to the table, and the convention does not apply to the
     // second kind.

@@ -1,4 +1,5 @@
-//! Custom resources: statuses from their projects' documentation, compared with the results of the built-in rules.
+//! Custom resources: statuses in their projects' documentation, and the expected results of the built-in
+//! rules.
 //!
 //! `cases/` has one line per case, below the kinds that it applies to:
 //!

@@ -22,7 +22,7 @@ fn job() {
         (conditions_status(&[("Complete", "True", "as expected")]), healthy("as expected")),
         (conditions_status(&[("Failed", "True", "back-off limit")]), degraded("back-off limit")),
         (conditions_status(&[("Failed", "True", "")]), degraded("Job failed")),
-        // The status of these two conditions is ignored.
+        // The status of the `Failed` and `Complete` conditions is ignored.
         (conditions_status(&[("Failed", "False", "odd")]), degraded("odd")),
         (conditions_status(&[("Complete", "Unknown", "")]), healthy("Job completed")),
         // A failure takes precedence over everything else, regardless of the order.

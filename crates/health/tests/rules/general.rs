@@ -31,7 +31,11 @@ fn an_object_that_is_being_deleted_is_pending_deletion_unless_it_is_a_hook() {
     let pending = Some(Ok(Health::new(HealthStatus::Progressing, "Pending deletion")));
     let mut job = object("batch/v1", "Job", deleting.clone());
     assert_eq!(assess(&job), pending);
-    assert_eq!(assess(&object("v1", "ConfigMap", deleting)), pending, "kinds without a rule too");
+    assert_eq!(
+        assess(&object("v1", "ConfigMap", deleting)),
+        pending,
+        "deletion also applies to kinds without a rule"
+    );
     job.add_finalizer("example.org/other");
     assert_eq!(assess(&job), pending);
     job.add_finalizer(HOOK_FINALIZER);
@@ -140,7 +144,7 @@ fn a_failed_assessment_is_observed_as_unknown_with_the_reason() {
     let broken = object("apps/v1", "Deployment", json!({"spec": {"paused": "yes"}}));
     let ObservedState::Present { health, unjudged, .. } = observe(&broken, Timestamp::from_millis(0)).seen
     else {
-        panic!("the object is there");
+        panic!("the object is missing");
     };
     let text = "field spec.paused must be a boolean, found a string";
     assert_eq!(health, Some(Health::new(HealthStatus::Unknown, text)));

@@ -94,7 +94,7 @@ fn an_annotation_sets_the_grace_period() {
     none.set_annotation("tidegate.dev/health-grace", "0s");
     assert_eq!((status(&none), changes_at(&none)), (Degraded, None));
     let invalid = with("soon");
-    assert_eq!(status(&invalid), Degraded, "the default counts");
+    assert_eq!(status(&invalid), Degraded, "the default grace period applies");
     let said: Vec<_> = review_annotations(&invalid);
     assert_eq!(said.len(), 1);
     assert_eq!(said[0].0, "invalid-health-grace");
@@ -149,7 +149,8 @@ fn only_final_failures_are_degraded_immediately() {
     assert_eq!(status(&pod("Failed", "11:59:00")), Degraded);
 }
 
-/// An operation's observation may change with time alone, so that a periodic read can end the wave.
+/// The health of an unchanged object changes when its grace period ends, so that a periodic read can end the
+/// wave.
 #[test]
 fn an_observation_ends_with_the_grace_period() {
     let scaler = scaler("11:59:00", "11:59:00");

@@ -113,7 +113,7 @@ fn pod_autoscaler_v1_keeps_conditions_in_an_annotation() {
             annotated("{}"),
             ExpectedResult::Error(
                 "annotation autoscaling.alpha.kubernetes.io/conditions must be a list of conditions in JSON: \
-                it must be a list",
+                the value is not a list",
             ),
         ),
         (

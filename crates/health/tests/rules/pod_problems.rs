@@ -104,8 +104,8 @@ fn long_sentences_are_truncated() {
     assert!(sentence.ends_with('…') && sentence.chars().count() == 300, "{sentence}");
 }
 
-/// If a quota is exceeded, there are no pods, and the Deployment itself states the reason. Pod problems come
-/// second.
+/// If a quota is exceeded, there are no pods, and the Deployment itself states the reason. The Deployment's
+/// reason takes precedence over pod problems.
 #[test]
 fn pod_creation_failures_come_first() {
     let deployment = |status: &str| {

@@ -1,4 +1,4 @@
-//! Client-side apply, for which Tidegate calculates the patch from the last applied manifest.
+//! Client-side apply. Tidegate computes the patch from the last applied manifest.
 
 use http::Method;
 use serde_json::Value;

@@ -10,12 +10,12 @@ use crate::KubeCluster;
 
 /// Maximum time to wait for a kind to be served. If the kind is not served by then, later calls for it fail.
 const SERVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval between checks. Most kinds are served immediately. For other kinds, a shorter interval has no
-/// benefit.
+/// First interval between checks, which doubles up to [`POLL_INTERVAL_MAX`]. Most kinds are served
+/// immediately.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const POLL_INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// Maximum time after a write during which the definition may still report that its names were refused before
-/// the write.
+/// Time after a write during which the definition may still report a refusal of its names that occurred
+/// before the write.
 const STALE_REFUSAL_MAX: Duration = Duration::from_secs(2);
 
 impl KubeCluster {
@@ -50,7 +50,7 @@ impl KubeCluster {
                 }
             }
         };
-        // Refresh the kind first, because its versions may have changed.
+        // Remove the kind from the cache first, because its versions may have changed.
         for gvk in &kinds {
             if !is_established(definition) {
                 self.kinds().forget(gvk).await;
@@ -74,8 +74,7 @@ impl KubeCluster {
         true
     }
 
-    /// Reads the definition. `None` if it was deleted or can't be read, in which case there is no reason to
-    /// wait.
+    /// Reads the definition. `None` if the definition was deleted or can't be read.
     async fn find_definition(&self, definition: &Object) -> Option<Object> {
         let gvk = definition.gvk();
         let target = self.find_target(&gvk, "", definition.name()).await.ok()?;

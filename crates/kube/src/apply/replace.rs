@@ -20,7 +20,7 @@ const ALLOCATED_FIELDS: [(&str, &str); 4] = [
     ("Pod", "nodeName"),
     ("Namespace", "finalizers"),
 ];
-/// Interval between checks whether a deleted object still exists, before the object is created again.
+/// Interval between checks for the end of a deletion, before the object is created again.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl KubeCluster {
@@ -134,8 +134,8 @@ impl KubeCluster {
     }
 }
 
-/// Returns the result of a dry run. The dry run covers only the deletion, because the creation would fail
-/// while the old object exists.
+/// Returns the result of a dry run of only the deletion. A dry run of the creation would fail, because the
+/// old object still exists.
 fn dry_run_result(target: &Target<'_>, object: &Object, manner: WriteOptions) -> ApplyResult {
     let message = format_result(&target.key(), "created", manner);
     ApplyResult { object: object.clone(), is_created: true, message, warnings: Vec::new() }

@@ -13,7 +13,7 @@ pub(crate) struct Resource {
     pub(crate) namespaced: bool,
     /// True if objects can be listed.
     pub(crate) listable: bool,
-    /// True if the kind has a status subresource. In that case, writes to the object ignore its status.
+    /// True if the kind has a status subresource, so that writes to the object ignore its status.
     pub(crate) has_status_subresource: bool,
 }
 

@@ -143,7 +143,8 @@ pub(super) async fn fetch_roots(
             .await;
     match (core?, groups?) {
         (None, None) => Ok(RootsResponse::Unchanged),
-        // Even if only one root has changed, both responses are needed.
+        // Only one root has changed, but the catalog is built from both responses. Request both roots without
+        // ETags.
         (None, _) | (_, None) => Box::pin(fetch_roots(server, None)).await,
         (Some((core, one)), Some((groups, other))) => Ok(RootsResponse::Changed {
             roots: [core, groups],
@@ -198,9 +199,9 @@ struct Release {
     git_version: String,
 }
 
-/// Returns the Kubernetes version without the vendor's suffix (`-eks-…`, `+k3s1`), because a range such as
-/// `>=1.30.0` would exclude it as a pre-release. `None` if the version can't be read for lack of permission,
-/// or if it is invalid.
+/// Returns the Kubernetes version without the vendor's suffix (`-eks-…`, `+k3s1`). With a suffix, a range
+/// such as `>=1.30.0` would exclude the version as a pre-release. `None` if permission to read the version is
+/// missing, or if the version is invalid.
 pub(crate) async fn fetch_release(server: &Server) -> Result<Option<String>, ClusterError> {
     let answer = server.call_with_retry(&Call::get(VERSION.to_owned())).await?;
     let release: Release = match answer.decode(CallSubject::default()) {
@@ -250,7 +251,7 @@ async fn fetch_root(
             let is_all = matches!(root, Root::Aggregated { .. });
             Ok(Some((Some(root), answer.etag.filter(|_| is_all))))
         }
-        // A server may not have a core group.
+        // A server without a core group responds with 404.
         Err(error) if error.kind == ErrorKind::NotFound => Ok(Some((None, None))),
         Err(error) => Err(error),
     }

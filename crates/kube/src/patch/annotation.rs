@@ -1,5 +1,5 @@
-//! The annotation in which client-side apply stores the manifest that it applied. It is byte for byte the
-//! same as kubectl's, so the two tools can be used interchangeably.
+//! The annotation in which client-side apply stores the manifest that it applied. Its value is byte for byte
+//! the same as kubectl's, so the two tools can be used interchangeably.
 
 use serde_json::{Value, json};
 use tidegate_model::Object;

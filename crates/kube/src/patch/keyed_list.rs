@@ -14,8 +14,8 @@ pub(super) struct Lists<'a> {
     pub(super) current: &'a [Value],
 }
 
-/// Adds the changes to the list to `patch`, using `diff_item(original, modified, current)` for each item. Returns true if the
-/// patch repeats values of other managers that were read from the live object.
+/// Adds the changes to the list to `patch`, using `diff_item(original, modified, current)` for each item.
+/// Returns true if the patch repeats values of other managers that were read from the live object.
 pub(super) fn diff_list(
     patch: &mut Fields,
     name: &str,
@@ -48,7 +48,7 @@ pub(super) fn diff_list(
 
 type KeyedItems<'a> = Vec<(&'a Value, &'a Fields)>;
 
-/// Returns the items with their keys. `None` if a key is missing or repeated, in which case the server cannot
+/// Returns the items with their keys. `None` if a key is missing or repeated, because the server then cannot
 /// tell the items apart.
 fn parse_keyed_items<'a>(list: &'a [Value], key: &str) -> Option<KeyedItems<'a>> {
     let mut found: KeyedItems<'a> = Vec::with_capacity(list.len());
@@ -64,7 +64,8 @@ fn parse_keyed_items<'a>(list: &'a [Value], key: &str) -> Option<KeyedItems<'a>>
 }
 
 /// Returns true if items with the same key always have the same value in the rule's second field. A
-/// counterexample is port 53 for TCP and port 53 for UDP: they differ, but the server would merge them.
+/// counterexample is port 53 for TCP and port 53 for UDP: the two items differ, but the server would merge
+/// them.
 fn is_key_sufficient(rule: &ItemRule, lists: &Lists<'_>) -> bool {
     let Some(also) = rule.further_field else { return true };
     let further = |item| further_field(item, also);
@@ -86,7 +87,7 @@ fn find_item<'a>(list: &KeyedItems<'a>, key: &Value) -> Option<&'a Fields> {
     list.iter().find(|(candidate, _)| *candidate == key).map(|(_, item)| *item)
 }
 
-/// Returns the keys of both lists: those of the first list, in that list's order, followed by the others.
+/// Returns the keys that both lists contain, in the order of the first list.
 fn merge_order<'a>(list: &KeyedItems<'a>, other: &KeyedItems<'_>) -> Vec<&'a Value> {
     list.iter().map(|(key, _)| *key).filter(|key| find_item(other, key).is_some()).collect()
 }
@@ -122,8 +123,8 @@ fn diff_items(
 
 /// Returns the complete list to send. `None` if the list is unchanged.
 ///
-/// The server merges by a single key and would mix up two items that share it, such as port 53 for TCP and
-/// port 53 for UDP. In that case, this function merges the list itself.
+/// The server merges by a single key and would mix up two items with the same key, such as port 53 for TCP
+/// and port 53 for UDP. For such items, this function merges the list itself.
 fn merge_whole_list(rule: &ItemRule, lists: &Lists<'_>) -> Option<Vec<Value>> {
     let Lists { original, modified, current } = *lists;
     let (original, modified, current_named) =

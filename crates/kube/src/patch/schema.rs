@@ -3,8 +3,8 @@
 //! The table contains only exceptions to the default, which merges maps field by field and replaces
 //! everything else as a whole. The source is the Kubernetes API reference ("patch strategy", "patch merge
 //! key"). A kind that is not listed gets a JSON merge patch, which is correct for any kind. A wrong entry in
-//! this table, in contrast, would leave deleted items in place. `status` doesn't have entries either, because
-//! Tidegate never writes it with a patch.
+//! this table, in contrast, would leave deleted items in place. The table has no entries for `status`,
+//! because Tidegate never writes the status with a patch.
 
 use tidegate_model::Gvk;
 
@@ -39,8 +39,8 @@ pub(super) enum Merge {
 pub(super) struct ItemRule {
     /// Merge key used by the server.
     pub(super) key: &'static str,
-    /// A second field and its default. It distinguishes items that are valid side by side, such as a port for
-    /// TCP and the same port for UDP.
+    /// A second field and its default. The field distinguishes items that are valid side by side, such as a
+    /// port for TCP and the same port for UDP.
     pub(super) further_field: Option<(&'static str, &'static str)>,
     /// True if each item is a [`Merge::Union`].
     pub(super) is_union: bool,
@@ -172,7 +172,7 @@ pub(super) fn find_type(gvk: &Gvk) -> Option<&'static TypeSchema> {
         ("apps", "Deployment") => &DEPLOYMENT,
         ("apps", "ReplicaSet" | "StatefulSet" | "DaemonSet") | ("batch", "Job") => &WORKLOAD,
         ("batch", "CronJob") => &CRON_JOB,
-        // Before v1, servers disagree on the merge rule for the selector.
+        // Omit versions before v1, because servers disagree on their merge rule for the selector.
         ("policy", "PodDisruptionBudget") if gvk.version == "v1" => &DISRUPTION_BUDGET,
         (
             "admissionregistration.k8s.io",

@@ -1,6 +1,6 @@
 //! Transfer of fields from other managers, so that Tidegate's next apply removes fields that are no longer in
-//! the manifest. This covers fields that client-side apply wrote and fields that Argo CD applied. Fields that
-//! never come from a manifest remain with their manager.
+//! the manifest. The transfer covers fields that client-side apply wrote and fields that Argo CD applied.
+//! Fields that never come from a manifest remain with their manager.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{FieldHandover, Object, can_be_taken_over, managed_fields};

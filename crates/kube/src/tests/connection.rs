@@ -31,8 +31,7 @@ fn options(file: &Path) -> ConnectOptions {
 #[tokio::test]
 async fn a_refused_connection_is_reported() {
     let dir = tempfile::tempdir().unwrap();
-    // This port is not open. A port that was closed recently might be taken by a program that is just
-    // starting.
+    // Nothing listens on port 1. A port that a test has just closed might be reused by another program.
     let free = "127.0.0.1:1";
     let cluster =
         connect(&options(&kubeconfig(dir.path(), &format!("http://{free}"), &json!({})))).await.unwrap();
@@ -108,15 +107,15 @@ async fn invalid_configuration_is_reported() {
         (options(&broken), "broken: failed to parse kubeconfig YAML"),
         (
             with(|options| options.context = Some("other".to_owned())),
-            "the kubeconfig has no context \"other\"; its contexts are: test, broken",
+            "the kubeconfig has no context \"other\"; available contexts: test, broken",
         ),
         (with(|options| options.context = Some("broken".to_owned())), "cluster of context: nowhere"),
-        (with(|options| options.impersonate_groups = vec!["g".to_owned()]), "set one with --as"),
+        (with(|options| options.impersonate_groups = vec!["g".to_owned()]), "set the user with --as"),
     ] {
         let error = connect(&options).await.unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
     }
-    // A cluster that already impersonates a user cannot impersonate another one.
+    // A cluster that already impersonates a user cannot impersonate another user.
     let jane = with(|options| options.impersonate_user = Some("jane".to_owned()));
     let in_file = options(&kubeconfig(dir.path(), "https://127.0.0.1:1", &json!({"as": "jane"})));
     for options in [jane, in_file] {

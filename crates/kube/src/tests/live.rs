@@ -1,4 +1,4 @@
-//! Tests reading the live state for a plan, and the number of requests that it takes.
+//! Tests reading the live state for a plan, and counts the requests.
 
 use std::collections::BTreeSet;
 
@@ -143,7 +143,8 @@ async fn without_an_inventory_every_kind_is_searched_by_its_metadata() {
     assert!(lists.iter().all(|list| list.accept.contains("as=PartialObjectMetadataList")));
 }
 
-/// Thousands of applications may be planned at the same time, and all of them search for the same kinds.
+/// Thousands of applications may be planned at the same time, and all these applications search for the same
+/// kinds.
 #[tokio::test(start_paused = true)]
 async fn applications_planned_together_share_their_searches() {
     let object = |number: usize| tracked_object(&format!("a{number}"), &format!("app-{number}"));
@@ -228,7 +229,11 @@ async fn an_unsearchable_kind_is_reported_once_until_it_is_searchable() {
     assert_eq!(cluster.record_unsearched(&both, &secret), secret);
     assert_eq!(cluster.record_unsearched(&both, &secret), BTreeSet::new());
     assert_eq!(cluster.record_unsearched(&both[..1], &BTreeSet::new()), BTreeSet::new());
-    assert_eq!(cluster.record_unsearched(&both, &secret), BTreeSet::new(), "it has not been searched since");
+    assert_eq!(
+        cluster.record_unsearched(&both, &secret),
+        BTreeSet::new(),
+        "the kind has not been searched since"
+    );
     assert_eq!(cluster.record_unsearched(&both, &BTreeSet::new()), BTreeSet::new());
     assert_eq!(cluster.record_unsearched(&both, &secret), secret);
 }

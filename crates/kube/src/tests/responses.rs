@@ -131,7 +131,7 @@ async fn refusals_have_the_error_kind_that_the_engine_needs() {
             ErrorKind::Unavailable,
             "leader changed",
         ),
-        // Other requests succeed, so only this request hangs.
+        // The server responds to reads, so the timeout concerns only the write.
         (Reply::Json(504, status_body(504, "Timeout", "slow")), ErrorKind::DependencyTimeout, "slow"),
         (
             Reply::Text(502, "<html>Bad Gateway</html>"),
@@ -317,7 +317,7 @@ async fn a_hung_server_costs_one_time_limit_and_no_permit() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     dropped.iter().for_each(tokio::task::JoinHandle::abort);
     assert!(cluster.get(&config_map_gvk(), "shop", "a").await.unwrap().is_some());
-    assert!(logged_calls(&log).len() < 20, "only as many as may be in flight");
+    assert!(logged_calls(&log).len() < 20, "no more calls than may be in flight");
 }
 
 fn reply_with_any_object(asked: &ReceivedRequest) -> Option<Reply> {

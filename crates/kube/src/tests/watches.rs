@@ -150,7 +150,7 @@ async fn a_server_that_hangs_is_noticed_by_open_watches() {
         tokio::time::sleep(Duration::from_secs(29)).await;
         assert_eq!(cluster.backpressure(), None);
         let asked = logged_calls(&log).iter().filter(|line| *line == "GET /version").count();
-        assert!((3..=6).contains(&asked), "{asked} of 10 watches asked");
+        assert!((3..=6).contains(&asked), "{asked} of 10 watches sent a probe");
         // The server hangs from the 30th second on. The watch must report this within 15 seconds.
         tokio::time::sleep(Duration::from_secs(15)).await;
         let backpressure = cluster.backpressure();

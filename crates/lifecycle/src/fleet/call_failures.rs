@@ -6,10 +6,10 @@ use tidegate_model::Timestamp;
 use crate::machine::Outstanding;
 use crate::operation::CallError;
 
-/// Delay after the first failed call. It doubles after each further failure.
+/// Delay after the first failed call. The delay doubles after each further failure.
 const CALL_RETRY_DELAY: Duration = Duration::from_millis(500);
-/// Maximum delay between two calls. It is short because calls to the engine's own process or to the API
-/// server are cheap, and the whole rollout or teardown waits for them.
+/// Maximum delay between two calls. The delay is short because the calls are cheap, and the whole rollout or
+/// teardown waits for their results.
 const CALL_RETRY_DELAY_MAX: Duration = Duration::from_secs(15);
 
 /// Consecutive failed calls for one Application.
@@ -24,8 +24,8 @@ pub struct CallFailures {
 }
 
 impl CallFailures {
-    /// Returns the time at which to retry a failed call. Returns `None` while an earlier failure still blocks
-    /// calls, because the error then belongs to an older call.
+    /// Returns the time at which to retry a failed call. Returns `None` if the next retry is already
+    /// scheduled, because the error then comes from an older call.
     pub(crate) fn next_retry(&self, error: &CallError, now: Timestamp) -> Option<Timestamp> {
         self.can_call(now)
             .then(|| now + error.retry_delay(CALL_RETRY_DELAY, self.failed, CALL_RETRY_DELAY_MAX))

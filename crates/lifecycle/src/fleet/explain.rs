@@ -28,7 +28,7 @@ pub struct Explanation {
     pub deadline_in_seconds: Option<u64>,
     /// Problems that don't block progress on their own.
     pub warnings: Vec<String>,
-    /// Person who paused the machine, and the reason.
+    /// User who paused the machine, the reason, and the length of the pause.
     #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
     /// Next position, such as `step 3, 6 Applications`.
@@ -121,8 +121,8 @@ pub(crate) fn join_names_by_place<'a>(places: impl Iterator<Item = (String, Vec<
     named.map(|(place, names)| format!("{place}: {}", join_names(&names))).collect::<Vec<_>>().join("; ")
 }
 
-/// Explains why a request has no effect on the specified Applications. Then lists the Applications that the
-/// request would affect, grouped by place. Omits the list if it is empty.
+/// Adds alternatives to the reason why a request has no effect on the specified Applications. `others` lists
+/// the Applications that the request would affect, grouped by place. `done` is a past participle.
 pub(crate) fn append_alternatives(reason: &str, done: &str, others: &str) -> String {
     match others {
         "" => format!("{reason}; no other Application can be {done} now"),

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
-/// A notification. Its content can also be read from the state, so a consumer that missed the notification
-/// can find it there. Consumers recognize repeated deliveries by the key.
+/// A notification. The state contains the same information, so a consumer can read a missed notification from
+/// there. Consumers detect repeated deliveries by the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Milestone {
     /// Identifier, unique within its machine: a short string of letters, digits and dashes.
@@ -24,9 +24,9 @@ pub struct Milestone {
 pub enum MilestoneReason {
     /// A rollout started.
     RolloutStarted,
-    /// A step can't open because of gates or missing approvals.
+    /// A step can't open because a gate is closed or an approval is missing.
     StepHeld,
-    /// A step opened, so its Applications are updated to their targets.
+    /// A step opened, and its Applications are now updated to their targets.
     StepOpened,
     /// A step passed.
     StepPassed,
@@ -34,7 +34,7 @@ pub enum MilestoneReason {
     StepFailed,
     /// A step's deadline passed before the step was complete.
     DeadlinePassed,
-    /// A person paused a rollout.
+    /// A user paused a rollout.
     RolloutPaused,
     /// A rollout ended after all steps had passed.
     RolloutCompleted,
@@ -44,7 +44,7 @@ pub enum MilestoneReason {
     DeletionStarted,
     /// The deletion of a step's Applications started.
     DeletionStepStarted,
-    /// A person paused a deletion.
+    /// A user paused a deletion.
     DeletionPaused,
     /// All Applications were deleted.
     DeletionCompleted,

@@ -69,10 +69,10 @@ impl fmt::Display for Expression {
 /// Step to which an Application is assigned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Index of the first step that selects the Application, starting at 0. `None` if no step selects the
-    /// Application, in which case it is not updated.
+    /// Index of the first step that selects the Application, starting at 0. If this is `None`, no step
+    /// selects the Application, and the rollout doesn't update it.
     pub step: Option<u32>,
-    /// Later steps that also select the Application. They don't update it.
+    /// Later steps that also select the Application. These steps don't update it.
     pub also: Vec<u32>,
 }
 
@@ -92,9 +92,9 @@ pub enum MaxUpdate {
     /// All Applications.
     #[default]
     All,
-    /// This number of Applications. With 0, users update the step's Applications themselves.
+    /// A number of Applications. With 0, users update the step's Applications themselves.
     Count(u32),
-    /// This percentage of the step's Applications, rounded down, but at least one Application. With 0, users
+    /// A percentage of the step's Applications, rounded down, but at least one Application. With 0, users
     /// update the step's Applications themselves.
     Percent(u32),
 }

@@ -17,8 +17,8 @@ use super::state::{Operation, Stage, State, WaveStep};
 
 use transition::{move_to, move_to_step};
 
-/// Returns the events that follow from the state and the time alone. Called repeatedly until it returns no
-/// events.
+/// Returns the events that follow from the state and the time alone. The driver calls this function until it
+/// returns no events.
 pub fn advance(state: &State, now: Timestamp) -> Vec<OperationEvent> {
     match state {
         State::New | State::Finished(_) => Vec::new(),
@@ -53,8 +53,8 @@ fn advance_running(operation: &Operation, now: Timestamp) -> Vec<OperationEvent>
     if events.is_empty() { advance_stage(operation, now) } else { events }
 }
 
-/// Returns the transition that follows unconditionally: to the requested end, or back to the interrupted
-/// wave.
+/// Returns a transition that doesn't depend on deadlines: to the requested termination, or back to the
+/// interrupted wave.
 fn unconditional_transition(operation: &Operation) -> Option<Stage> {
     match &operation.stage {
         Stage::Terminating | Stage::Finishing { .. } => None,

@@ -14,7 +14,7 @@ pub(super) fn has_independent_tasks(operation: &Operation) -> bool {
         operation.stage,
         Stage::Wave { step: WaveStep::AwaitingHealth | WaveStep::Settling { .. }, .. }
     );
-    // While the cluster doesn't respond, a single call is made on behalf of all tasks.
+    // During an outage, only one task calls the cluster, so tasks depend on each other.
     waits
         && operation.header.outage.is_none()
         && operation.header.paused.is_none()

@@ -1,5 +1,4 @@
-//! Applies events to the state. If an event is illegal in a state, the result is an error that contains both.
-//! The code never panics.
+//! Applies events to the state. An event that is illegal in a state results in an error, never in a panic.
 
 mod header;
 mod legal;
@@ -24,10 +23,9 @@ use super::state::{
 use crate::machine::IllegalEvent;
 use overrides::Decision;
 
-/// Applies an event to a state. [`advance`](super::advance()) decides transitions, and other events leave the
-/// stage unchanged. Transitions are `StageChanged` and the events that change the variant of the state:
-/// `Accepted`, `Planned`, `RetryStarted` (back to the start of the attempt), `ReplanStarted` (back to
-/// planning) and `Finished`.
+/// Applies an event to a state. Only transitions change the stage, and [`advance`](super::advance()) decides
+/// transitions. They are `StageChanged`, and the events that start or end a state: `Accepted`, `Planned`,
+/// `RetryStarted` (back to the start of the attempt), `ReplanStarted` (back to planning) and `Finished`.
 pub fn apply(state: State, event: &OperationEvent) -> Result<State, IllegalEvent> {
     let illegal = |state: String| IllegalEvent { state, event: event_name(event) };
     match state {
@@ -127,7 +125,7 @@ fn apply_to_accepted(mut header: Box<Header>, event: &OperationEvent) -> Option<
         OperationEvent::ClaimChanged { news, at } => {
             header::apply_claim_event(&mut header, news, *at)?;
             if matches!(news, ClaimEvent::Lost { .. }) {
-                // The operation acquires the claim again, as if it had never held it.
+                // The operation acquires the claim again, as if it had never held the claim.
                 header.claim = None;
             }
             header.calls = CallFailures::default();
@@ -297,7 +295,7 @@ fn shift_deadlines(operation: &mut Operation, since: Timestamp, at: Timestamp) {
     }
 }
 
-/// Starts the termination, in which running hooks are stopped.
+/// Starts the termination: marks running hooks to be stopped, and ends a pause.
 fn start_termination(operation: &mut Operation, by: &str, message: &str, at: Timestamp) {
     tasks::stop_hooks(operation, HOOK_TERMINATED);
     operation.header.paused = None;
@@ -330,8 +328,8 @@ fn apply_deadline(
     Some(())
 }
 
-/// Starts another attempt. It repeats only tasks that failed, unless the request or a resource specifies a
-/// restart. In that case, it repeats everything.
+/// Starts another attempt, which repeats only the failed tasks. If the request or a resource specifies a
+/// restart, the attempt repeats all tasks instead.
 fn start_retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
     if attempt != operation.attempt.saturating_add(1) {
         return None;
@@ -345,7 +343,7 @@ fn start_retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option
     let overrides = &operation.overrides;
     let is_passed_over = |id| overrides.get(&id).is_some_and(|overridden| overridden.what.counts_as_done());
     for (id, task) in (0..).map(TaskId).zip(&mut operation.tasks) {
-        // A user's override applies to every attempt.
+        // A task that a user has skipped or marked as done stays that way in every attempt.
         if restart && !is_passed_over(id) || task.is_unsuccessful() {
             let notes = task.notes.take();
             *task = TaskState { leftover: leftover_uid(task), notes, ..TaskState::default() };
@@ -381,8 +379,8 @@ fn renumber_results(operation: &mut Operation) {
     }
 }
 
-/// Returns the UID of the object that an attempt leaves behind. The UID allows the hook's deletion policy to
-/// be applied to the object even if no later attempt reaches the hook.
+/// Returns the UID of the object that an attempt leaves behind. The next attempt needs the UID to delete the
+/// object according to the hook's policy, even if it never reaches the hook.
 fn leftover_uid(task: &mut TaskState) -> Option<String> {
     let applied = task.applied.take().map(|applied| applied.uid).filter(|uid| !uid.is_empty());
     applied.or_else(|| task.leftover.take())

@@ -4,7 +4,7 @@ use tidegate_model::TaskId;
 
 use super::input::{Answer, CallError, Input};
 
-/// Delay before a gate is queried again if its response was unusable.
+/// Delay before a gate is queried again after an unusable response.
 pub const GATE_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Outstanding command of an operation.
@@ -19,8 +19,8 @@ pub enum Command {
     /// repeatedly as [`Input::Claim`](super::Input).
     Claim,
     /// Execute a command for one task. Result: [`Input::Answer`](super::Input) with the same attempt.
-    /// Commands for the same task run one after the other, because otherwise a hook could be created after it
-    /// was stopped.
+    /// Commands for the same task run one after the other. Otherwise, a hook could be created after it was
+    /// stopped.
     Task {
         /// Position of the task in the plan.
         task: TaskId,
@@ -30,14 +30,14 @@ pub enum Command {
         command: TaskCommand,
     },
     /// Report observations of a task's object as [`Input::Observed`](super::Input), beginning with the
-    /// current state.
+    /// object's current state.
     Observe {
         /// Position of the waiting task in the plan.
         task: TaskId,
     },
     /// Report observations of the namespaces that the operation writes to, as
-    /// [`Input::NamespaceObserved`](super::Input). The reports may start late, because all of these
-    /// namespaces are read before the end.
+    /// [`Input::NamespaceObserved`](super::Input). Reports may be missing at first, because
+    /// [`Command::ReadNamespaces`] reads all of these namespaces at the end of a wave.
     WatchNamespaces,
     /// Read the namespaces that the operation writes to. Result: [`Input::NamespacesRead`](super::Input).
     ReadNamespaces,
@@ -60,8 +60,8 @@ pub enum Subject {
     Claim,
     /// A task and its object.
     Task(TaskId),
-    /// A hook runner's work in one attempt. The runner may never return, so it must not block the end of the
-    /// hook or the next attempt.
+    /// A hook runner's work in one attempt. A runner may never return, so its subject differs from the
+    /// task's. The end of the hook and the next attempt therefore don't wait for the runner.
     Runner(TaskId, u32),
     /// A gate, by name, regardless of the wave.
     Gate(String),
@@ -70,8 +70,8 @@ pub enum Subject {
 }
 
 impl Command {
-    /// Returns the subject of the command. The command waits while another command with the same subject is
-    /// in flight.
+    /// Returns the subject of the command. A command waits while another command with the same subject is in
+    /// flight.
     pub fn subject(&self) -> Subject {
         match self {
             Self::Plan => Subject::Plan,
@@ -85,7 +85,7 @@ impl Command {
         }
     }
 
-    /// Returns true for a subscription, which runs for as long as it is outstanding.
+    /// Returns true for a subscription, which runs while it is outstanding.
     pub fn is_subscription(&self) -> bool {
         matches!(self, Self::Claim | Self::Observe { .. } | Self::WatchNamespaces | Self::AskGate { .. })
     }
@@ -98,7 +98,7 @@ impl Command {
             Self::Task { task, attempt, command: what } => {
                 Input::Answer { task: *task, attempt: *attempt, answer: what.failure_answer(error) }
             }
-            // If namespaces can't be read, the operation must still be able to end.
+            // If the namespaces can't be read, the operation must still be able to end.
             Self::ReadNamespaces => Input::NamespacesRead { namespaces: Vec::new() },
             Self::Claim | Self::Observe { .. } | Self::WatchNamespaces | Self::AskGate { .. } => return None,
         };
@@ -117,8 +117,8 @@ pub enum TaskCommand {
         /// `metadata.uid` of the live object, from the plan.
         uid: String,
     },
-    /// Make sure that the name of a hook is free: adopt the operation's own object, delete an older object,
-    /// or confirm that no object exists.
+    /// Make sure that the name of a hook is free: adopt an object that this operation created, delete an
+    /// older object, or confirm that no object exists.
     ClearHook,
     /// Apply the manifest. For a hook, the operation ID and the attempt are recorded on the object.
     Apply,

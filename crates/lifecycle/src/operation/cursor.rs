@@ -53,7 +53,7 @@ impl Cursor {
     }
 }
 
-/// The parts of a task's state before an event that the cursor needs.
+/// Parts of a task's state before an event, needed for updating the cursor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PriorTaskState {
     task: TaskId,
@@ -63,7 +63,7 @@ pub(crate) struct PriorTaskState {
 }
 
 impl Operation {
-    /// Computes the fields that aren't recorded because they follow from other fields.
+    /// Computes the fields that follow from other fields and therefore aren't recorded.
     pub(crate) fn update_derived_fields(&mut self) {
         self.namespaces = target_namespaces(&self.plan);
         self.cursor = Cursor::from_operation(self);

@@ -15,9 +15,10 @@ pub struct Details {
     pub phase: OperationPhase,
     /// True while the operation is paused.
     pub paused: bool,
-    /// Outcome of the operation. If it hasn't finished, its activity or wait when the details were written.
+    /// Outcome of the operation or, if it hasn't finished, its activity or wait when the details were
+    /// written.
     pub message: String,
-    /// Number of passed waves, and total number of waves.
+    /// Number of waves that have passed, and total number of waves.
     pub waves: (u32, u32),
     /// Revision of the manifests. Empty if unknown.
     pub revision: String,

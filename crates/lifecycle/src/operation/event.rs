@@ -25,8 +25,8 @@ pub struct Event {
     /// Sequence number of the recorded event, starting at 1. Within an operation, the numbers only increase.
     /// Most recorded events are too detailed to be emitted, so many numbers are missing.
     pub sequence: u64,
-    /// Time according to the clock of the engine that recorded the event. `None` for a few events that don't
-    /// have their own time and closely follow the previous event.
+    /// Time according to the clock of the engine that recorded the event. `None` for a few events without a
+    /// recorded time. These events closely follow the previous event.
     pub at: Option<Timestamp>,
     /// Content of the recorded event, with objects instead of task IDs.
     pub what: EventKind,
@@ -37,11 +37,11 @@ pub struct Event {
 pub enum EventKind {
     /// The operation was accepted.
     Accepted,
-    /// The plan was created. If the previous attempt's plan was invalid, the next attempt creates a new one.
+    /// A plan was created. If a plan is invalid, the next attempt creates a new plan.
     Planned {
         /// Number of waves.
         waves: usize,
-        /// Number of tasks in all waves: applies, prunes, and objects that are left unchanged.
+        /// Number of tasks in all waves, including tasks for unchanged objects.
         tasks: usize,
     },
     /// The operation entered another stage.
@@ -78,9 +78,8 @@ pub enum EventKind {
     HookStopped {
         /// Object of the hook. It may already be deleted.
         object: ObjectKey,
-        /// Phase in which the hook ended, or `Failed` if it was still running or couldn't be stopped. While
-        /// the operation is being terminated, the phase can also be `Succeeded`, if the hook didn't have an
-        /// object.
+        /// Phase in which the hook ended, or `Failed` if it was still running or couldn't be stopped. During
+        /// a termination, a hook without an object can also end as `Succeeded`.
         phase: OperationPhase,
         /// Health message, reason for the stop, or reason why the hook couldn't be deleted.
         message: String,
@@ -96,7 +95,7 @@ pub enum EventKind {
     },
     /// A deadline passed.
     DeadlineExceeded {
-        /// Operation, wave or hook that had the deadline.
+        /// Operation, wave or hook whose deadline passed.
         of: Deadline,
         /// Message with the length of the deadline.
         message: String,
@@ -115,9 +114,9 @@ pub enum EventKind {
     },
     /// An attempt failed.
     AttemptFailed {
-        /// Final message of the operation if no other attempt follows.
+        /// Reason for the failure. If no other attempt follows, this is also the operation's final message.
         message: String,
-        /// True if another attempt might have a different outcome.
+        /// True if another attempt might succeed.
         retriable: bool,
     },
     /// Another attempt started.
@@ -132,44 +131,44 @@ pub enum EventKind {
         /// Description of the effect on this operation.
         message: String,
     },
-    /// A person terminated the operation.
+    /// A user terminated the operation.
     TerminationRequested {
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
     },
-    /// A person paused the operation.
+    /// A user paused the operation.
     Paused {
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
         /// Reason. May be empty.
         reason: String,
     },
-    /// A person resumed the operation.
+    /// A user resumed the operation.
     Unpaused {
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
     },
-    /// A person confirmed the prunes that were waiting for confirmation.
+    /// A user confirmed the prunes that were waiting for confirmation.
     PruneConfirmed {
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
     },
-    /// A person approved a wave.
+    /// A user approved a wave.
     Approved {
         /// Position of the wave in the plan, starting at 0. User interfaces start at 1.
         wave: u32,
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
         /// Reason. May be empty.
         reason: String,
     },
-    /// A person skipped a task, marked it as done, or retried it.
+    /// A user skipped a task, marked it as done, or retried it.
     Overridden {
         /// Object of the task.
         object: ObjectKey,
         /// Type of override.
         what: Override,
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
         /// Reason. Empty only for a retry.
         reason: String,
@@ -184,7 +183,7 @@ pub enum EventKind {
         /// Error message.
         message: String,
     },
-    /// Watches are failing, or are working again.
+    /// Watches started to fail, or work again.
     WatchChanged {
         /// Message from the cluster, or `None` when watches work again.
         trouble: Option<String>,
@@ -196,7 +195,7 @@ pub enum EventKind {
         /// Final message of the operation.
         message: String,
     },
-    /// The operation executes a stored plan.
+    /// The operation started to execute a stored plan.
     StoredPlanUsed {
         /// The plan and its approvals.
         plan: Box<StoredPlanRef>,
@@ -208,13 +207,13 @@ pub enum EventKind {
 pub struct WaveName {
     /// Phase of the wave, such as `PreSync` or `Sync`.
     pub phase: Phase,
-    /// Number within the phase, from the `sync-wave` annotations of the wave's objects, even for deletions.
-    /// May be negative.
+    /// Number of the wave within its phase, from the `sync-wave` annotations of its objects. Deletions use
+    /// the same numbers. May be negative.
     pub wave: i64,
 }
 
 impl WaveName {
-    /// Returns the name of a planned wave, using the numbers that users see.
+    /// Returns the name of a planned wave, with the number that users see.
     pub fn from_planned(wave: &PlannedWave, numbers: &WaveNumbers) -> Self {
         Self { phase: wave.phase, wave: numbers.displayed(wave.phase, wave.wave) }
     }
@@ -227,7 +226,7 @@ pub enum Deadline {
     Operation,
     /// The current wave. Its deadline is measured from its opening and is set by the wave's timeout.
     Wave,
-    /// A hook. Its deadline is measured from when the hook was applied or passed to its runner.
+    /// A hook. Its deadline is measured from the time at which the hook was applied or passed to its runner.
     Hook(ObjectKey),
 }
 
@@ -251,13 +250,13 @@ struct OperationInfo {
     application: String,
     /// True if the operation deletes the application.
     is_deletion: bool,
-    /// True if the operation is waiting for a claim that another operation holds.
+    /// True if the operation may wait for a claim that another operation holds.
     waits_for_claim: bool,
 }
 
 impl EventEmitter {
-    /// Creates an emitter that continues after the recorded event with the given number. `state` is the state
-    /// at that point.
+    /// Creates an emitter that continues after recorded event number `sequence`. `state` is the state after
+    /// that event.
     pub fn from_state(state: &State, sequence: u64) -> Self {
         let info = state.header().map(|header| OperationInfo {
             operation: header.operation,
@@ -272,13 +271,12 @@ impl EventEmitter {
         Self { sequence, info, plan, has_health_rules, is_cluster_silent }
     }
 
-    /// Creates an emitter that continues after the recorded event with the given number. Used if only a later
-    /// state is known because events were compacted. `events` contains the events that the emitter will
-    /// convert.
+    /// Creates an emitter that continues after recorded event number `sequence` although events were
+    /// compacted. `state` is a later state, and `events` contains the events to convert.
     pub fn from_later_state(state: &State, sequence: u64, events: &[OperationEvent]) -> Self {
         let later = Self::from_state(state, sequence);
-        // If a new plan is recorded among these events, the events before it belong to an earlier plan, which
-        // is lost. Events that refer to its objects aren't emitted.
+        // If `events` contain a new plan, the events before the plan refer to an earlier plan, which is lost.
+        // Without that plan, events that refer to its tasks can't be emitted.
         let plans = events.iter().any(|event| matches!(event, OperationEvent::Planned { .. }));
         if plans { Self { plan: Arc::default(), ..later } } else { later }
     }
@@ -438,7 +436,7 @@ impl EventEmitter {
         self.plan.task(task).map(tidegate_model::Task::key)
     }
 
-    /// Freeing a hook's name also deletes objects, but isn't a prune.
+    /// Returns a prune event, or `None` if the deletion only frees a hook's name.
     fn prune_event(&self, task: TaskId, gone: bool) -> Option<EventKind> {
         let task = self.plan.task(task).filter(|task| task.action == Action::Prune)?;
         Some(EventKind::Prune { object: task.key(), gone })

@@ -1,5 +1,5 @@
-//! Explains the current position of an operation: the items that it is waiting for and for how long,
-//! deadlines, and the next step.
+//! Explanation of an operation's current position: awaited items with the length of each wait, deadlines, and
+//! the next step.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::view::{OperationView, format_dry_run_outcome};
 use crate::NextAction;
 use crate::names::join_names;
 
-/// Reason that a gate is closed if it hasn't returned a verdict yet.
+/// Reason for a closed gate that hasn't returned a verdict yet.
 pub const GATE_NOT_ANSWERED: &str = "no result yet";
 /// Reason for waiting for an object that was just written and hasn't been observed yet.
 pub const NOT_OBSERVED: &str = "not observed yet";
@@ -43,10 +43,10 @@ pub struct Explanation {
     /// Time since the deadline passed, in seconds. `None` while there is time left.
     #[serde(rename = "secondsSinceDeadline")]
     pub deadline_passed_seconds: Option<u64>,
-    /// Duration and cause of a cluster outage. Set by [`Self::add_outage`], which also sets the next action.
+    /// Duration and cause of a cluster outage. [`Self::add_outage`] sets this field and the next action.
     #[serde(rename = "outage")]
     pub trouble: Option<String>,
-    /// Person who paused the operation, and the reason.
+    /// User who paused the operation, the length of the pause, and the reason.
     #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
     /// Note that the health rules changed during the operation.
@@ -68,7 +68,7 @@ pub struct Explanation {
     /// True if an attempt failed and the operation is waiting for the next attempt.
     #[serde(skip)]
     pub awaits_attempt: bool,
-    /// True if a user must act next, which is also possible during an outage.
+    /// True if a user must act next. A user can do so even during an outage.
     #[serde(skip)]
     pub awaits_person: bool,
     /// Time of the explanation.
@@ -133,7 +133,7 @@ impl fmt::Display for Explanation {
         }
         let text = |seconds| format_duration(Duration::from_secs(seconds));
         match (self.deadline_passed_seconds, self.deadline_in_seconds) {
-            (Some(seconds), _) => write!(f, "; its deadline passed {} ago", text(seconds))?,
+            (Some(seconds), _) => write!(f, "; the deadline passed {} ago", text(seconds))?,
             (None, Some(seconds)) => write!(f, "; deadline in {}", text(seconds))?,
             (None, None) => {}
         }
@@ -155,8 +155,8 @@ impl Explanation {
         self
     }
 
-    /// Sets the time left until a deadline, or the time since it passed. A running engine ends late items
-    /// immediately, so if a deadline passed long ago, no engine was running.
+    /// Sets the time left until a deadline, or the time since the deadline passed. A running engine handles a
+    /// deadline immediately, so a deadline that passed long ago means that no engine is running.
     fn set_deadline(&mut self, deadline: Option<Timestamp>) {
         let passed = deadline.map(|deadline| self.at.since(deadline).as_secs());
         self.deadline_in_seconds = deadline.map(|deadline| deadline.since(self.at).as_secs());
@@ -246,7 +246,7 @@ fn explain_finished(operation: &Operation, now: Timestamp) -> Explanation {
     let mut explanation =
         Explanation { progress: outcome.message.clone(), ..Explanation::new(&position, now) };
     for failure in failed {
-        // The operation's message already contains the failure, unless there are too many failures.
+        // The operation's message already contains the failure, unless there were too many failures to list.
         if outcome.message.contains(&failure) {
             continue;
         }
@@ -255,7 +255,7 @@ fn explain_finished(operation: &Operation, now: Timestamp) -> Explanation {
     explanation
 }
 
-/// Formats the end, such as `Succeeded 2 min ago after 14 s`.
+/// Formats the end of an operation, such as `Succeeded 2 min ago after 14 s`.
 fn format_end(phase: &str, started_at: Timestamp, finished_at: Timestamp, now: Timestamp) -> String {
     let took = format_duration(truncate_to_seconds(finished_at.since(started_at)));
     let ago = format_duration(truncate_to_seconds(now.since(finished_at)));
@@ -360,8 +360,8 @@ fn explain_wave(operation: &Operation, index: u32, step: WaveStep, now: Timestam
     }
 }
 
-/// Returns the objects that look healthy but must remain healthy for a while. If there are none, returns the
-/// fixed delay between waves.
+/// Returns the objects that look healthy but must remain healthy until `until`. If there are none, returns
+/// the fixed delay between waves.
 fn settling_items(operation: &Operation, index: u32, until: Timestamp, now: Timestamp) -> Vec<AwaitedItem> {
     let left = format_duration(until.since(now));
     let mut awaited = unhealthy_items(operation, index);
@@ -382,8 +382,8 @@ fn describe_wave(operation: &Operation, index: u32) -> String {
     format!("wave {}, {objects}{prunes}", wave_position(operation, index).0)
 }
 
-/// Returns the number of a wave and the total number of waves. SyncFail waves are counted separately, because
-/// they run only after a failure.
+/// Returns the position of a wave, starting at 1, and the total number of waves. SyncFail waves are counted
+/// separately, because they run only after a failure.
 fn wave_position(operation: &Operation, index: u32) -> (usize, usize) {
     let sync_fail = operation.is_sync_fail_wave(index);
     let all =
@@ -443,7 +443,7 @@ fn applying_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
 
 fn describe_healthy(operation: &Operation, index: u32) -> String {
     let (mut done, mut all) = (0_u32, 0_u32);
-    // Objects that are left unchanged aren't part of the wave.
+    // A skipped prune leaves its object unchanged, so its health doesn't count.
     let at_work = operation.wave_tasks(index).filter(|(_, task, _)| task.action != Action::PruneSkipped);
     for (_, task, state) in at_work {
         let is_done = state.progress == Progress::Done || task.action == Action::Unchanged;
@@ -520,7 +520,8 @@ fn deletion_items(operation: &Operation, index: u32) -> impl Iterator<Item = (&T
 fn occupied_place_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
     let occupied = |(_, task, state): (_, &Task, &TaskState)| {
         let occupant = state.occupant.as_deref()?;
-        let why = format!("operation {} is running it; waiting until that run ends", occupant.operation);
+        let why =
+            format!("operation {} is running the same hook; waiting until that run ends", occupant.operation);
         Some(AwaitedItem { what: name(task), why, since: occupant.since })
     };
     operation.wave_tasks(index).filter_map(occupied).collect()
@@ -563,7 +564,7 @@ fn stopping_items(operation: &Operation) -> Vec<AwaitedItem> {
         .collect()
 }
 
-/// Returns the tasks whose calls have repeatedly failed with transient errors.
+/// Returns the tasks whose newest call has failed with a transient error.
 fn failing_call_items<'a>(
     tasks: impl Iterator<Item = (tidegate_model::TaskId, &'a Task, &'a TaskState)>,
     since: Timestamp,

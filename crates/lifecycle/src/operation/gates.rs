@@ -1,6 +1,6 @@
-//! Gates that depend only on recorded events and the time: a user's approval, and a soak time after the
-//! previous wave. All other gates are queried. Gates that limit the number of concurrent operations in a
-//! group are queried last. A place that such a gate grants is kept from wave to wave.
+//! Gates that open a wave. The machine itself evaluates two gates: a user's approval, and a soak time after
+//! the previous wave. All other gates are queried. Gates that limit the number of concurrent operations in a
+//! group are queried last. The operation keeps a place in a group from wave to wave.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::state::{GateAnswer, Operation, State, Verdict};
 
 /// Name of the gate that a user opens by approving the wave.
 pub const APPROVAL_GATE: &str = "approval";
-/// Prefix of gates that open a certain time after the previous wave passed.
+/// Prefix of gates that open after a soak time, measured from the end of the previous wave.
 const SOAK_PREFIX: &str = "soak:";
 /// Prefix of gates that limit the concurrent operations in a group.
 const CONCURRENCY_PREFIX: &str = "concurrency:";
 /// Reason for a closed concurrency gate while the wave is also waiting for other gates.
 const EVALUATED_LAST: &str = "evaluated last, when nothing else blocks the wave";
-/// Prefix of stored approvals. A wave can be approved in advance, so the stored name ends with the position
-/// of the wave.
+/// Prefix of the names under which approvals are stored. A wave can be approved in advance, so the name ends
+/// with the wave's position.
 const APPROVAL_PREFIX: &str = "approval/";
 
 /// Gate that the machine evaluates itself.
@@ -34,8 +34,7 @@ fn parse_built_in_gate(gate: &str) -> Option<BuiltInGate> {
     }
 }
 
-/// Returns true for gates that are available to every operation, whatever its engine: `approval`, and `soak:`
-/// with a duration.
+/// Returns true for gates that every engine provides: `approval`, and `soak:` with a duration.
 pub fn is_built_in_gate(gate: &str) -> bool {
     parse_built_in_gate(gate).is_some()
 }
@@ -63,9 +62,9 @@ fn is_concurrency_gate(gate: &str) -> bool {
 }
 
 impl State {
-    /// Returns the concurrency groups in which the operation holds a place. It holds a place from the gate's
-    /// verdict until the operation ends or reaches a wave that doesn't use the group. A SyncFail wave counts
-    /// as part of the wave that failed.
+    /// Returns the concurrency groups in which the operation holds a place. The operation keeps a place until
+    /// it ends or reaches a wave that doesn't use the group. A SyncFail wave counts as part of the failed
+    /// wave.
     pub fn held_groups(&self) -> impl Iterator<Item = &str> {
         let operation = self.operation().filter(|_| !self.is_finished());
         operation.into_iter().flat_map(|operation| &operation.gates).filter_map(GateAnswer::held_group)
@@ -110,8 +109,8 @@ impl Operation {
         self.gates.iter().any(|answer| answer.gate == approval)
     }
 
-    /// Returns the time at which a wave's soak ends. It is the longest of the wave's soak times, measured
-    /// from the end of the previous wave. The first wave doesn't soak.
+    /// Returns the time at which the last of a wave's soak gates opens, or `None` without a previous wave.
+    /// Soak times are measured from the end of the previous wave.
     pub(super) fn soak_end(&self, index: u32) -> Option<Timestamp> {
         let soaks = self.wave_gates(index).iter().filter_map(|gate| match parse_built_in_gate(gate)? {
             BuiltInGate::Soak(time) => self.soak_gate_end(index, time),
@@ -148,16 +147,16 @@ impl Operation {
     }
 
     /// Returns true if a gate of a waiting wave must be queried now. A place in a concurrency group is
-    /// requested only when it can be used. Otherwise, other operations would wait for an operation that is
-    /// itself waiting for a user.
+    /// requested only when nothing else blocks the wave. Otherwise, other operations would wait for an
+    /// operation that is itself waiting for a user.
     pub(super) fn should_query_gate(&self, index: u32, gate: &str, now: Timestamp) -> bool {
         !is_concurrency_gate(gate)
             || self.has_other_gates_open(index, now) && self.unconfirmed_prunes(index).next().is_none()
     }
 
     /// Keeps the gate verdicts that remain valid in the next wave: approvals and places in concurrency
-    /// groups. If the wave uses a different group, the operation gives up all places and requests them again
-    /// together. Otherwise, two operations could deadlock if each holds the place that the other one
+    /// groups. If the wave also uses another group, the operation gives up all places and requests them
+    /// together. Otherwise, two operations could deadlock, each holding the place that the other operation
     /// requests.
     pub(super) fn retain_gate_answers(&mut self, next: u32) {
         let named: Vec<String> =
@@ -172,8 +171,8 @@ impl Operation {
         });
     }
 
-    /// Returns the reason why a gate of a wave is closed, if the machine knows it without a query. Returns
-    /// `None` for an open gate, and for gates that are being queried.
+    /// Returns the reason why a gate of a wave is closed, if the machine knows the reason without a query.
+    /// Returns `None` for open gates, and for gates that are being queried.
     pub(super) fn closed_reason(&self, index: u32, gate: &str, now: Timestamp) -> Option<String> {
         if is_concurrency_gate(gate) && !self.is_gate_open(gate) && !self.should_query_gate(index, gate, now)
         {
@@ -188,7 +187,8 @@ impl Operation {
         }
     }
 
-    /// Describes the first closed gate of the current wave, if the gate's state doesn't depend on the time.
+    /// Describes the gate that blocks the current wave, if there is one. Queried gates come before soak
+    /// times, and concurrency groups come last.
     pub(super) fn first_closed_gate(&self) -> Option<String> {
         let (index, _) = self.current_wave()?;
         if let Some(wanted) = self.missing_approval_message(index) {
@@ -219,8 +219,7 @@ impl Operation {
         others.or_else(|| answered(true)).or_else(|| unanswered(true))
     }
 
-    /// Returns the message about a wave's missing approval, or `None` if no approval is missing. The message
-    /// doesn't depend on the time or on a query.
+    /// Returns the message about a wave's missing approval, or `None` if no approval is missing.
     pub(super) fn missing_approval_message(&self, index: u32) -> Option<String> {
         self.needs_approval(index)
             .then(|| closed_gate_message(APPROVAL_GATE, &self.approval_wait_message(index)))

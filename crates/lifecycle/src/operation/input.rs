@@ -20,7 +20,7 @@ pub enum Input {
         operation: OperationId,
         /// The request: application, destination, options and limits.
         request: Box<SyncRequest>,
-        /// Digest under which the log stores the manifests. They are already durable.
+        /// Digest under which the log stores the manifests. The manifests are already durable.
         targets: Digest,
         /// Stored plan to execute. `None` if the operation creates its own plan.
         plan: Option<Box<StoredPlanRef>>,
@@ -31,7 +31,7 @@ pub enum Input {
         plan: Arc<Plan>,
         /// Digest under which the log stores the manifests of the plan's tasks.
         bundle: Digest,
-        /// Observations of the namespaces in the manifests. Omits namespaces that can't be read.
+        /// Observations of the namespaces that the manifests use. Omits namespaces that can't be read.
         namespaces: Vec<NamespaceObservation>,
     },
     /// Result of [`Command::Plan`](super::Command): the cluster couldn't be read.
@@ -62,22 +62,22 @@ pub enum Input {
         /// Observation of the object, with the time at which the read started.
         observation: Observation,
     },
-    /// The hooks of an operation that a user terminated weren't stopped in time. The operation ends without
-    /// stopping them, and lists the hooks that may still be running.
+    /// The hooks of a terminated operation weren't stopped in time. The operation ends without stopping its
+    /// hooks, and reports the hooks that may still be running.
     StopTimeout,
-    /// Reason why a waiting task's object isn't healthy, from the object's events and pods. Empty if there is
-    /// none. Used only for display.
+    /// Reason why the object of a waiting task isn't healthy, from the object's events and pods. Empty if no
+    /// reason is known. Used only for display.
     Reason {
         /// Position of the task in the plan.
         task: TaskId,
         /// Reason, such as `api-7f is crash-looping`.
         reason: String,
     },
-    /// Watches are failing, or are working again. Used only for display.
+    /// Watches started to fail, or work again. Used only for display.
     WatchStatus {
         /// Message from the cluster, or `None` when watches work again.
         trouble: Option<String>,
-        /// Time at which this condition started.
+        /// Time at which the watches started to fail or to work again.
         since: Timestamp,
     },
     /// A namespace that the operation writes to was observed. The observation may be old.
@@ -99,49 +99,47 @@ pub enum Input {
     /// An engine resumes the operation. Gates that were open when the previous engine stopped may be closed
     /// by now.
     Resumed,
-    /// From now on, these health rules apply to the operation's objects. Ignored if the rules haven't
-    /// changed.
+    /// Health rules that apply to the operation's objects from now on. Ignored if the rules haven't changed.
     HealthRules {
         /// Digest that identifies the rules.
         digest: Digest,
     },
     /// A user terminates the operation.
     Terminate {
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
     },
-    /// Another sync of the application supersedes the operation. Rejected unless the operation can end now
-    /// without stopping any of its hooks. The caller repeats the request later.
+    /// Another sync of the application supersedes the operation. Rejected if the operation can't end now
+    /// without stopping a hook. The caller repeats a rejected request later.
     Supersede {
         /// The sync that supersedes this operation.
         by: ClaimHolder,
         /// Points at which the operation may be superseded.
         when: SafePoint,
     },
-    /// A person pauses the operation.
+    /// A user pauses the operation.
     Pause {
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
         /// Reason. May be empty.
         reason: String,
     },
-    /// A person resumes the operation.
+    /// A user resumes the operation.
     Unpause {
-        /// Name of the person, as provided by the caller. May differ from the person who paused the
-        /// operation.
+        /// Name of the user, as provided by the caller. May differ from the user who paused the operation.
         by: String,
     },
-    /// A person confirms the prunes that are waiting for confirmation.
+    /// A user confirms the prunes that are waiting for confirmation.
     ConfirmPrune {
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
     },
-    /// A person approves a wave.
+    /// A user approves a wave.
     Approve {
         /// Number of the wave in the plan, starting at 1. `None` for the wave that is waiting for approval
         /// now.
         wave: Option<u32>,
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
         /// Reason. May be empty.
         reason: String,
@@ -152,7 +150,7 @@ pub enum Input {
         what: Override,
         /// Task or wave to override.
         scope: Scope,
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
         /// Reason. May be empty only for a retry.
         reason: String,
@@ -216,8 +214,8 @@ pub enum Answer {
     Deleted(Result<(), CallError>),
     /// Result of [`Command::StopHook`](super::Command).
     Stopped(Result<StopResult, CallError>),
-    /// Result of [`Command::ReadLogs`](super::Command). It is never an error: logs that can't be read are
-    /// omitted.
+    /// Result of [`Command::ReadLogs`](super::Command). Logs that can't be read are omitted, so there is
+    /// never an error.
     LogsRead {
         /// Reason why the hook isn't healthy, derived from its pods. May be empty.
         reason: String,
@@ -233,8 +231,8 @@ pub enum PruneResult {
     Gone,
     /// The deletion has started.
     DeletionStarted,
-    /// The object was not pruned, because it was moved to another application or annotated to be kept after
-    /// planning.
+    /// The object was not pruned. After the plan was created, the object was moved to another application, or
+    /// an annotation was added that keeps it.
     LeftAlone {
         /// Reason, as shown in results, such as `ignored (no prune)`.
         reason: String,
@@ -244,12 +242,12 @@ pub enum PruneResult {
 /// Result of checking whether an existing object has the name of a hook that is about to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClearingResult {
-    /// No such object exists, or the hook's deletion policy keeps the object.
+    /// No object has this name, or the hook's deletion policy keeps the existing object.
     Clear,
-    /// The object is the operation's own hook from this attempt. It was created before a crash, and is
-    /// adopted.
+    /// The object is the operation's own hook, created in this attempt before a crash. The operation adopts
+    /// the object.
     Adopted(Box<ApplyResponse>),
-    /// The object belongs to an earlier operation or attempt. It is being deleted now.
+    /// The object is from an earlier operation or attempt, and is now being deleted.
     Deleting {
         /// `metadata.uid` of the older object.
         uid: String,
@@ -260,7 +258,7 @@ pub enum ClearingResult {
         operation: String,
         /// `metadata.uid` of the other operation's hook.
         uid: String,
-        /// `metadata.resourceVersion` of the hook when it was read. Older observations are ignored.
+        /// `metadata.resourceVersion` of the hook when it was read. The operation ignores older observations.
         resource_version: String,
     },
 }
@@ -279,7 +277,7 @@ pub struct DryRunResponse {
 pub struct ApplyResponse {
     /// `metadata.uid` of the written object.
     pub uid: String,
-    /// `metadata.resourceVersion` after the write. Older observations don't count.
+    /// `metadata.resourceVersion` after the write. The operation ignores older observations.
     pub resource_version: String,
     /// `metadata.generation`, or 0 for kinds that don't have a generation.
     pub generation: i64,
@@ -295,8 +293,8 @@ pub struct ApplyResponse {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopResult {
     /// [`OperationPhase::Running`] if the hook was still running and was deleted. Otherwise, the phase in
-    /// which it had ended. [`OperationPhase::Succeeded`] with the message `Terminated` if the operation's
-    /// object didn't exist.
+    /// which the hook had ended. If the hook's object didn't exist, the phase is
+    /// [`OperationPhase::Succeeded`] with the message `Terminated`.
     pub phase: OperationPhase,
     /// Health message. May be empty.
     pub message: String,
@@ -310,11 +308,11 @@ pub struct CallError {
     /// True if the same call may succeed later.
     pub is_transient: bool,
     /// True if the cluster is unreachable, or currently doesn't accept any calls from this client. The
-    /// request isn't the cause, so the call is repeated for as long as deadlines allow.
+    /// request isn't the cause, so the call is repeated until a deadline passes.
     pub is_outage: bool,
-    /// True if only a few calls are made before the failure counts. Either each call takes a long time
-    /// because a backend of the cluster times out, or most of these failures are permanent because another
-    /// object uses the requested resource.
+    /// True if the call counts as failed after only a few attempts. Either each attempt takes long because a
+    /// backend of the cluster times out, or the failure is probably permanent because another object uses the
+    /// requested resource.
     pub has_few_retries: bool,
     /// Delay that the server requested, if any.
     pub retry_after: Option<Duration>,
@@ -356,9 +354,10 @@ impl CallError {
         }
     }
 
-    /// Returns the delay before the next call after `failed` earlier failures. The delay doubles each time.
+    /// Returns the delay before the next call, after `failed` earlier failures. The delay doubles with each
+    /// failure.
     pub(crate) fn retry_delay(&self, first: Duration, failed: u32, longest: Duration) -> Duration {
-        // A delay that the server requested is not extended.
+        // A delay that the server requested applies unchanged.
         let wait = || first.saturating_mul(2_u32.saturating_pow(failed)).min(longest);
         self.retry_after.map_or_else(wait, |asked| asked.max(first))
     }

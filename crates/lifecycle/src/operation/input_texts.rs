@@ -1,4 +1,4 @@
-//! Access to an input's strings that come from outside, so that they can be checked before they are recorded.
+//! Access to the strings in an input, so that secrets in them can be masked before the input is recorded.
 
 use std::sync::Arc;
 

@@ -25,8 +25,8 @@ pub fn hook_phase(status: HealthStatus) -> OperationPhase {
 /// Result of comparing an observation with the operation's own write.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Judgment {
-    /// The observation is older than the operation's write, or is about an object that the operation didn't
-    /// write. It provides no information.
+    /// The observation is older than the operation's write, or describes an object that the operation didn't
+    /// write. Such an observation is ignored.
     Stale,
     /// The object no longer exists.
     Gone,
@@ -38,7 +38,7 @@ pub(crate) enum Judgment {
         health: Health,
         /// True if the health certainly refers to the spec that the operation wrote.
         is_fresh: bool,
-        /// True if the rule failed. The health message then contains the reason.
+        /// True if a health rule failed. The health message then contains the reason.
         has_rule_error: bool,
     },
 }
@@ -51,7 +51,7 @@ pub(crate) fn compare_with_write(applied: &AppliedRef, observed: &ObservedState)
         ObservedState::Present { uid, resource_version, generation, health, unjudged, evidence, .. } => {
             let older = is_older_version(resource_version, &applied.resource_version);
             if *uid != applied.uid {
-                // Another client deleted the object and created a new one with the same name.
+                // Another client deleted the object and created another object with the same name.
                 return if older { Judgment::Stale } else { Judgment::Gone };
             }
             if older || *generation < applied.generation {

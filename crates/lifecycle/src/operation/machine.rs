@@ -6,11 +6,11 @@ use super::command::{Command, Subject};
 use super::decide::Rejection;
 use super::input::Input;
 use super::judgment::is_older_version;
-use super::recorded_event::OperationEvent;
+use super::recorded_event::OperationEvent as Event;
 use super::state::State;
 use super::{affected_subjects, outstanding};
 use crate::driver::{LAZY_EVENT_WAIT_MAX, STATUS_EVENT_WAIT_MAX};
-use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding, Urgency};
+use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding, Urgency, implement_machine_core};
 
 /// One sync, from the request to the end.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub type Driver = crate::Driver<SyncOperation>;
 pub enum ObservationKey {
     /// The object of a task's manifest.
     Object(TaskId),
-    /// Report on the pods of a task's object.
+    /// Reason why a task's object isn't healthy.
     Reason(TaskId),
     /// State of the operation's watches.
     Watches,
@@ -35,35 +35,13 @@ pub enum ObservationKey {
 impl Machine for SyncOperation {
     const KIND: StreamKind = StreamKind::OPERATION;
 
-    type State = State;
-    type Event = OperationEvent;
-    type Input = Input;
-    type Command = Command;
-    type Subject = Subject;
-    type ObservationKey = ObservationKey;
-    type Rejection = Rejection;
-
-    fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<OperationEvent>, Rejection> {
-        super::decide(state, input, now)
-    }
-
-    fn advance(state: &State, now: Timestamp) -> Vec<OperationEvent> {
-        super::advance(state, now)
-    }
-
-    fn apply(state: State, event: &OperationEvent) -> Result<State, IllegalEvent> {
-        super::apply(state, event)
-    }
-
-    fn outstanding(state: &State, now: Timestamp) -> Outstanding<Command> {
-        outstanding::outstanding(state, now)
-    }
+    implement_machine_core!();
 
     fn outstanding_for(state: &State, subject: &Subject, now: Timestamp) -> Vec<Command> {
         outstanding::outstanding_for(state, subject, now)
     }
 
-    fn affected_subjects(state: &State, event: &OperationEvent) -> AffectedSubjects<Subject> {
+    fn affected_subjects(state: &State, event: &Event) -> AffectedSubjects<Subject> {
         match state {
             State::Running(operation) => affected_subjects::affected_subjects(operation, event),
             _ => AffectedSubjects::All,
@@ -77,14 +55,6 @@ impl Machine for SyncOperation {
             }
             _ => AffectedSubjects::All,
         }
-    }
-
-    fn subject(command: &Command) -> Subject {
-        command.subject()
-    }
-
-    fn is_subscription(command: &Command) -> bool {
-        command.is_subscription()
     }
 
     fn observation_key(input: &Input) -> Option<ObservationKey> {
@@ -104,7 +74,7 @@ impl Machine for SyncOperation {
         }
     }
 
-    fn urgency(state: &State, event: &OperationEvent) -> Urgency {
+    fn urgency(state: &State, event: &Event) -> Urgency {
         let is_hook = |id| {
             let task = state.operation().and_then(|operation| operation.plan.task(id));
             task.is_some_and(tidegate_model::Task::is_hook)
@@ -116,21 +86,9 @@ impl Machine for SyncOperation {
         }
     }
 
-    fn is_over(state: &State) -> bool {
-        state.is_finished()
-    }
-
     fn snapshot_weight(state: &State) -> u64 {
         let tasks = state.operation().map_or(0, |operation| operation.tasks.len());
         u64::try_from(tasks).unwrap_or(u64::MAX)
-    }
-
-    fn abort_input(reason: String) -> Input {
-        Input::Abort { reason }
-    }
-
-    fn is_late(rejection: &Rejection) -> bool {
-        matches!(rejection, Rejection::Stale { .. })
     }
 }
 

@@ -1,4 +1,5 @@
-//! Exact messages that users match on (see the specification, on the result model and messages).
+//! Exact messages, which scripts of users may match (see the specification, on the result model and
+//! messages).
 
 mod overrides;
 mod paused;
@@ -29,7 +30,7 @@ pub(crate) const TERMINATED: &str = "Operation terminated";
 const FAILURES_MAX: usize = 10;
 /// Maximum number of characters of a log line that a message contains.
 const LAST_LINE_MAX: usize = 200;
-/// Value of `by` if an operation is terminated because its deadline passed.
+/// Name of the requester if an operation is terminated because its deadline passed.
 pub(crate) const TERMINATED_BY_DEADLINE: &str = "deadline";
 pub(crate) const TERMINATION_ERRORS: &str = "Operation termination had errors";
 pub(crate) const TERMINATING: &str = "operation is terminating";
@@ -61,7 +62,7 @@ pub(crate) fn describe_failure(task: &Task, state: &TaskState) -> String {
         .iter()
         .rev()
         .find_map(|log| log.text.lines().rev().map(str::trim).find(|line| !line.is_empty()));
-    // The server's rejection already contains the object's name, and the message must not be changed.
+    // A server's rejection usually contains the object's name, and should be reported unchanged.
     let is_named = state.status == Some(ResultCode::SyncFailed) && has_word(&message, &task.name);
     let message = if is_named { message } else { with_cause(&describe_task(task), &message) };
     match last {
@@ -73,7 +74,7 @@ pub(crate) fn describe_failure(task: &Task, state: &TaskState) -> String {
     }
 }
 
-/// Returns true if a string contains a word. The word may contain dashes and dots.
+/// Returns true if a string contains a word, which may contain dashes and dots.
 fn has_word(text: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     text.split(|c: char| !is_part(c)).any(|part| part.trim_matches('.') == word)
@@ -104,7 +105,7 @@ pub(crate) fn describe_failures(operation: &Operation, sync_fail: bool) -> Vec<S
     failures
 }
 
-/// Message for an operation that can't start because another operation is working on the application.
+/// Error message for an operation that can't start because another operation is working on the application.
 pub(crate) fn claim_refused_message(header: &Header, holder: &ClaimHolder) -> String {
     format!(
         "application {} has another operation running: {holder}; wait for it with `tidegate sync --queue` or `tidegate app sync --policy queue`, or \
@@ -113,8 +114,8 @@ pub(crate) fn claim_refused_message(header: &Header, holder: &ClaimHolder) -> St
     )
 }
 
-/// Message for an operation that lost its claim, if another operation has worked on the application since
-/// then or is still working on it.
+/// Error message for an operation that lost its claim. Another operation is working on the application, or
+/// has done so in the meantime.
 pub(crate) fn claim_lost_message(header: &Header, holder: Option<&ClaimHolder>) -> String {
     let application = &header.request.application;
     let who = match holder {
@@ -184,11 +185,11 @@ pub(crate) fn namespace_lost_early_message(name: &str, loss: Loss) -> String {
     format!("{}, and this operation writes objects to it; sync again{when}", loss.describe(name))
 }
 
-/// Message of an attempt whose dry run failed. The results list the failed objects. The message lists missing
-/// namespaces, because the previous attempt may have lost them.
+/// Message of an attempt whose dry run failed. The results list the failed objects. The message also lists
+/// missing namespaces, because they may have been deleted during the previous attempt.
 pub(crate) fn dry_run_failed_message(operation: &Operation) -> String {
     let absent = |name: &str| {
-        // Every API server uses this phrase.
+        // All versions of the API server use this phrase.
         let text = format!("namespaces {name:?} not found");
         let mut refused = operation.all_tasks().filter(|(_, _, state)| state.is_unsuccessful());
         refused.any(|(_, task, state)| task.namespace == name && state.message.contains(&text))
@@ -270,7 +271,8 @@ fn format_time_of_day(at: Timestamp) -> String {
     format!("{hour}:{minute:02}{half}")
 }
 
-/// Message of a hook whose health couldn't be determined (see the specification, on judging running tasks).
+/// Error message for a hook whose health couldn't be determined (see the specification, on judging running
+/// tasks).
 pub(crate) fn unknown_health_message(reason: &str) -> String {
     format!("failed to get resource health: {reason}")
 }
@@ -329,7 +331,7 @@ impl TaskState {
         }
     }
 
-    /// Returns the message of an awaited task when the deadline of the wave or operation (`whose`) passes.
+    /// Returns the message of an awaited task when a deadline passes. `whose` is `wave` or `operation`, and
     /// `reason` explains why the object isn't healthy.
     pub(crate) fn deadline_message(&self, task: &Task, whose: &str, reason: &str) -> Option<String> {
         if self.is_being_deleted(task) {
@@ -366,7 +368,7 @@ impl State {
 impl Header {
     /// Returns the message of an operation that hasn't been planned yet.
     fn message(&self) -> String {
-        // During a pause, the operation doesn't send requests, so it is unknown what it will wait for next.
+        // A paused operation doesn't send requests, so its next wait is unknown.
         if let Some(pause) = &self.paused {
             return pause.describe();
         }
@@ -434,7 +436,7 @@ impl Operation {
         }
     }
 
-    /// Returns the objects whose deletion a step of a wave is waiting for.
+    /// Returns the objects that must be deleted before a step of a wave can continue.
     fn blocking_deletions(&self, index: u32, step: WaveStep) -> impl Iterator<Item = (&Task, &TaskState)> {
         let deleting = self
             .wave_tasks(index)
@@ -442,7 +444,7 @@ impl Operation {
         let deleting = deleting.map(|(_, task, state)| (task, state));
         deleting.filter(move |(task, _)| match step {
             WaveStep::AwaitingGone | WaveStep::Clearing => true,
-            // Objects that are being pruned don't block this step.
+            // Only deletions that make room for new objects block this step. Prunes don't.
             WaveStep::Applying => !task.action.is_prune(),
             _ => false,
         })
@@ -477,15 +479,17 @@ impl Operation {
         message.unwrap_or_else(|| RUNNING.to_owned())
     }
 
-    /// Formats a wait such as `waiting for completion of hook batch/Job/migrate of operation 0193…`.
+    /// Formats a wait for another operation's hook, such as `waiting for completion of hook batch/Job/migrate
+    /// of operation 0193…`.
     fn occupied_place_message(&self, index: u32) -> Option<String> {
         let (_, task, state) = self.wave_tasks(index).find(|(_, _, state)| state.occupant.is_some())?;
         let waiting = wait_message(WaitReason::Health, task, 1, 0);
         Some(format!("{waiting} of operation {}", state.occupant.as_ref()?.operation))
     }
 
-    /// Returns the prunes of a wave that are waiting for a user's confirmation. When an application is
-    /// deleted, no object is deleted before all prunes are confirmed.
+    /// Returns the prunes of a wave that are waiting for a user's confirmation. In an application deletion,
+    /// these are the unconfirmed prunes of all waves, because no object is deleted before all prunes are
+    /// confirmed.
     pub(crate) fn unconfirmed_prunes(&self, index: u32) -> impl Iterator<Item = &Task> {
         let confirmed = self.prune_confirmed || self.header.request.options.prune_confirmed;
         let deletes = self.header.request.deletion.is_some();
@@ -505,7 +509,8 @@ impl Operation {
             .map(|(_, task)| task)
     }
 
-    /// Returns the prunes of later waves that the same confirmation covers, with their wave numbers.
+    /// Returns the prunes of later waves that the same confirmation covers, with the positions of their
+    /// waves.
     pub(crate) fn later_unconfirmed_prunes(&self, index: u32) -> impl Iterator<Item = (u32, &Task)> {
         let asks = self.unconfirmed_prunes(index).next().is_some();
         // In a deletion, all prunes are confirmed together.

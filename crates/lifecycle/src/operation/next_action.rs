@@ -14,12 +14,12 @@ use crate::NextAction;
 #[cfg(test)]
 mod tests;
 
-/// Event that an operation is waiting for, or the operation's result. Each variant has a next action.
+/// Event that an operation is waiting for, or the operation's result. Each variant results in a next action.
 #[derive(Clone, Debug, PartialEq)]
 enum Wait<'a> {
     /// The operation hasn't been recorded yet.
     Record,
-    /// A person paused the operation.
+    /// A user paused the operation.
     Unpause,
     /// Another operation holds the claim.
     OtherClaim(String),
@@ -47,7 +47,7 @@ enum Wait<'a> {
     Gates,
     /// Deletions are being requested.
     Deletions,
-    /// The operation checks whether missing objects still exist.
+    /// The operation is checking which of the deleted objects still exist.
     GoneCheck,
     /// An object is being deleted.
     Gone(&'a Task),
@@ -81,7 +81,7 @@ enum Wait<'a> {
     Checked,
     /// The operation failed.
     Failed,
-    /// A person terminated the operation.
+    /// A user terminated the operation.
     Terminated,
     /// Another operation superseded this operation.
     Superseded,
@@ -92,7 +92,7 @@ enum Wait<'a> {
 }
 
 impl Explanation {
-    /// Sets the next action for an operation whose cluster responds.
+    /// Sets the next action, assuming that the cluster responds.
     pub(super) fn set_action(&mut self, state: &State, now: Timestamp) {
         let wait = find_wait(state, now);
         self.action = match state.header() {
@@ -102,8 +102,8 @@ impl Explanation {
         self.awaits_person = matches!(wait, Wait::Unpause | Wait::Approval | Wait::Confirmation);
     }
 
-    /// Adds a cluster outage and its next action. If a user must act next, keeps the user's action, because
-    /// it remains possible during an outage.
+    /// Adds a cluster outage and its next action. If a user must act next, keeps that action, because a user
+    /// can act even during an outage.
     pub fn add_outage(&mut self, trouble: String) {
         self.trouble = Some(trouble);
         if !self.awaits_person {
@@ -117,14 +117,14 @@ pub fn resume_action(operation: OperationId, is_paused: bool) -> NextAction {
     let resume = format!("tidegate resume {operation}");
     if is_paused {
         let unpause = format!("tidegate ops unpause {operation}");
-        let text = format!("unpause it with `{unpause}`, then continue it with `{resume}`");
+        let text = format!("unpause the operation with `{unpause}`, then continue it with `{resume}`");
         NextAction { command: Some(unpause), text }
     } else {
-        NextAction::run(resume, "continues it")
+        NextAction::run(resume, "continues the operation")
     }
 }
 
-/// Returns the next action for an operation of which only a summary is kept, based on its phase and message.
+/// Returns the next action for a compacted operation, based on the phase and message in its summary.
 pub fn summary_action(
     operation: OperationId,
     application: &str,
@@ -137,7 +137,7 @@ pub fn summary_action(
         OperationPhase::Failed | OperationPhase::Error => failed_action(application),
         OperationPhase::Running | OperationPhase::Terminating => NextAction::run(
             format!("tidegate ops show {operation}"),
-            "describes the damage to its log; then restore the state directory from a backup, or sync again",
+            "describes the damage to the operation's log; then restore the state directory from a backup, or sync again",
         ),
     }
 }
@@ -150,7 +150,7 @@ fn failed_action(application: &str) -> NextAction {
     NextAction::change(format!("fix the cause, then {}", describe_new_sync(application)))
 }
 
-/// Returns the next action after a user terminated a sync. There may be nothing to fix.
+/// Returns the next action after a user terminated a sync. The manifests may not need a fix.
 fn terminated_action(application: &str) -> NextAction {
     NextAction::change(format!("to deploy, {}", describe_new_sync(application)))
 }
@@ -169,11 +169,11 @@ impl Wait<'_> {
         let to = &request.destination;
         match self {
             Self::Record => NextAction::wait("the operation is recorded"),
-            Self::Unpause => NextAction::run(format!("tidegate ops unpause {id}"), "continues it"),
+            Self::Unpause => NextAction::run(format!("tidegate ops unpause {id}"), "continues the operation"),
             Self::OtherClaim(holder) => NextAction::wait(&format!("{holder} ends")).or(&terminate),
-            Self::Claim => NextAction::wait("it has acquired the claim"),
-            Self::LostClaim => NextAction::nothing("it ends because another operation took its claim"),
-            Self::Plan => NextAction::wait("its plan is ready"),
+            Self::Claim => NextAction::wait("the operation has acquired the claim"),
+            Self::LostClaim => NextAction::nothing("the operation ends because another operation took its claim"),
+            Self::Plan => NextAction::wait("the plan is ready"),
             Self::DryRun => NextAction::wait("the server has validated the manifests"),
             Self::NextWave => NextAction::wait("the next wave opens"),
             Self::Approval => NextAction::run(format!("tidegate ops approve {id}"), "opens the wave"),
@@ -185,10 +185,10 @@ impl Wait<'_> {
                 NextAction::wait(&format!("another operation in the group {group} ends"))
             }
             Self::Gate(gate, reason) => NextAction::wait(&format!("the gate {gate} opens ({reason})")),
-            Self::Gates => NextAction::wait("its gates have reported their results"),
+            Self::Gates => NextAction::wait("the gates have reported their results"),
             Self::Deletions => NextAction::wait("the deletions are requested"),
             Self::GoneCheck => NextAction::wait("the deleted objects no longer exist"),
-            Self::Gone(task) => describe_command(task, to, "shows what blocks its deletion").or(&format!(
+            Self::Gone(task) => describe_command(task, to, "shows what blocks the deletion").or(&format!(
                 "the operation continues when {} no longer exists, and {terminate}",
                 describe_task(task)
             )),
@@ -206,7 +206,7 @@ impl Wait<'_> {
                 NextAction::run(output, &effect).or(&terminate)
             }
             Self::Health(task) => describe_command(task, to, health_effect(to)).or(&format!(
-                "if it remains unhealthy, {terminate}, and `tidegate ops skip {id} --task {object} --reason TEXT` continues without it",
+                "if it remains unhealthy, {terminate}, and `tidegate ops skip {id} --task {object} --reason TEXT` continues without the object",
                 object = format_args!("{}{}", qualified_name(task), namespace_flag(task))
             )),
             Self::Release(task) => {
@@ -219,8 +219,8 @@ impl Wait<'_> {
             Self::Attempt(attempt, at) => {
                 NextAction::wait(&format!("attempt {attempt} starts at {at}")).or(&terminate)
             }
-            Self::Stop => NextAction::nothing("it ends when its running hooks have stopped"),
-            Self::CleanUp => NextAction::nothing("it ends when its hooks are cleaned up"),
+            Self::Stop => NextAction::nothing("the operation ends when its running hooks have stopped"),
+            Self::CleanUp => NextAction::nothing("the operation ends when its hooks are cleaned up"),
             Self::Succeeded => succeeded_action(),
             Self::Checked => NextAction::change("to write the changes, request the sync without a dry run"),
             Self::Failed => failed_action(&request.application),
@@ -228,8 +228,8 @@ impl Wait<'_> {
                 NextAction::change("to delete the application, request the deletion again")
             }
             Self::Terminated => terminated_action(&request.application),
-            Self::Superseded => NextAction::nothing("the operation that superseded it takes over its work"),
-            Self::Deleted => NextAction::nothing("its objects are deleted"),
+            Self::Superseded => NextAction::nothing("the superseding operation takes over the work"),
+            Self::Deleted => NextAction::nothing("the application is deleted"),
             Self::NotDeleted => NextAction::change("fix the cause, then request the deletion again"),
         }
     }
@@ -324,7 +324,8 @@ fn wave_wait(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) 
     }
 }
 
-/// Returns the reason why a wave is blocked before its manifests are applied.
+/// Returns the wait for an object that blocks the next step of a wave, such as an object that is being
+/// deleted.
 fn blocking_wait(operation: &Operation, index: u32, awaits_prunes: bool) -> Option<Wait<'_>> {
     let other = operation.wave_tasks(index).find_map(|(_, _, state)| state.occupant.as_deref());
     let is_leaving = |task: &Task, state: &TaskState| {
@@ -368,7 +369,7 @@ fn held_wait(operation: &Operation, index: u32, now: Timestamp) -> Wait<'_> {
     let asked: Vec<&str> = operation.external_gates(index).map(String::as_str).collect();
     let closed =
         |answer: &'_ &GateAnswer| asked.contains(&answer.gate.as_str()) && answer.verdict != Verdict::Open;
-    // Concurrency groups are queried last.
+    // A closed concurrency gate is shown only if all other gates are open, because it is queried last.
     let first =
         operation.gates.iter().filter(closed).min_by_key(|answer| concurrency_group(&answer.gate).is_some());
     match first.map(|answer| (concurrency_group(&answer.gate), answer.gate.as_str(), &answer.verdict)) {
@@ -382,7 +383,7 @@ fn finished_wait(operation: &Operation) -> Wait<'_> {
     let request = &operation.header.request;
     let Some(outcome) = &operation.outcome else { return Wait::Succeeded };
     let deletes = request.deletion.is_some();
-    // If an operation was terminated before it was planned, only its message is available.
+    // If an operation was terminated before it was planned, only its message shows this.
     let is_terminated = outcome.message == TERMINATED
         || operation.termination.as_ref().is_some_and(|termination| termination.message == TERMINATED);
     match outcome.phase {

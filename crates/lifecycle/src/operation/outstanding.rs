@@ -1,5 +1,5 @@
-//! Outstanding commands of an operation. They depend only on the state and the time, so recovery doesn't need
-//! separate code.
+//! Outstanding commands of an operation. They depend only on the state and the time, so a restarted engine
+//! computes the same commands.
 
 use tidegate_model::{Action, Task, TaskId, Timestamp};
 
@@ -49,12 +49,12 @@ pub(super) fn outstanding_for(state: &State, subject: &Subject, now: Timestamp) 
     commands
 }
 
-/// Commands collected in one pass over the tasks, and the time at which more commands follow.
+/// Commands collected in one pass over the tasks, and the time of the next wake-up.
 struct CommandCollector {
     commands: Vec<Command>,
     wake_at: Option<Timestamp>,
     now: Timestamp,
-    /// Time of the next call while the cluster doesn't respond.
+    /// Time of the next probe during an outage. `None` if the cluster responds.
     next_probe_at: Option<Timestamp>,
     /// True if a collected call probes whether the cluster responds again. All other calls wait for the
     /// result of this call.
@@ -66,8 +66,7 @@ impl CommandCollector {
         self.wake_at = self.wake_at.into_iter().chain(at).min();
     }
 
-    /// Returns true if a call may be made now. Otherwise, requests a wake-up for the time at which it may be
-    /// made.
+    /// Returns true if a call may be made now. Otherwise, requests a wake-up for the time of the next call.
     fn can_call(&mut self, calls: Option<&CallFailures>) -> bool {
         match calls.and_then(|calls| calls.not_before) {
             Some(at) if at > self.now => {
@@ -78,7 +77,8 @@ impl CommandCollector {
         }
     }
 
-    /// Returns true if no cluster outage prevents calls.
+    /// Returns true if there is no outage, or if the call can be the next probe. Requests a wake-up if the
+    /// probe isn't due yet.
     fn can_reach_cluster(&mut self) -> bool {
         match self.next_probe_at {
             None => true,
@@ -107,7 +107,7 @@ impl CommandCollector {
         }
     }
 
-    /// Adds the claim. The operation holds it even during a cluster outage and while the operation is paused.
+    /// Adds the claim command. The operation holds its claim even during a cluster outage or a pause.
     fn collect_claim(&mut self, header: &Header) {
         self.commands.extend(header.claim_request().map(|_| Command::Claim));
     }
@@ -130,7 +130,7 @@ impl CommandCollector {
             return;
         }
         self.collect_claim(&operation.header);
-        // Once the operation is ending, its deadline no longer matters.
+        // The deadline doesn't apply to an operation that is already ending.
         self.request_wake(operation.deadline().filter(|_| !operation.is_ending()));
         match &operation.stage {
             Stage::Planned => {}
@@ -168,7 +168,7 @@ impl CommandCollector {
         }
     }
 
-    /// Adds the commands for hooks that must be stopped, and for hooks that have ended but still have the
+    /// Adds the commands for hooks that must be stopped, and for hooks that have ended but still have their
     /// finalizer.
     fn collect_hook_endings<'a>(
         &mut self,
@@ -254,8 +254,8 @@ impl CommandCollector {
     fn collect_apply(&mut self, operation: &Operation, index: u32) {
         for (id, task, state) in operation.current_apply_group(index) {
             if is_clearing(task, state) {
-                // The hook's name was free when the hook was about to be created, but another object has been
-                // created under it since then.
+                // The hook's name was free earlier, but another object with this name has been created in the
+                // meantime.
                 self.collect_place_clearing(operation, id, state);
                 continue;
             }
@@ -291,7 +291,7 @@ impl CommandCollector {
         }
     }
 
-    /// Adds the commands for one task of a waiting wave.
+    /// Adds the commands for one task of a wave that is waiting for health.
     fn collect_waiting_task(&mut self, operation: &Operation, id: TaskId) {
         let Some((task, state)) = operation.task(id) else { return };
         if task.is_hook() {

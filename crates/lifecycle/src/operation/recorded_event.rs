@@ -1,6 +1,6 @@
-//! Recorded events. They are append-only: variants are never removed or reordered, because logs contain them.
-//! If a field of a variant changes, the variant gets the next kind number, and `read_earlier` reads its old
-//! layout.
+//! Recorded events. The type is append-only: variants are never removed or reordered, because logs contain
+//! them. If the fields of a variant change, the variant gets the next kind number, and `read_earlier` reads
+//! its old layout.
 
 use std::sync::Arc;
 
@@ -22,28 +22,27 @@ pub enum OperationEvent {
     Accepted {
         /// ID of the operation and of its stream in the log.
         operation: OperationId,
-        /// The request: application, destination, options and limits. Later steps read these values only from
-        /// here.
+        /// The request: application, destination, options and limits. Later steps use these recorded values.
         request: Box<SyncRequest>,
         /// Digest under which the log stores the submitted manifests, as they were before planning.
         targets: Digest,
         /// `startedAt` of the operation, from which its deadline is measured.
         at: Timestamp,
     },
-    /// The plan is fixed. If the operation is resumed, it uses this plan.
+    /// A plan was created. A resumed operation continues with this plan.
     Planned {
-        /// Complete work of the operation, until an attempt creates a new plan.
+        /// Complete plan of the operation. A later attempt may replace it with a new plan.
         plan: Arc<Plan>,
         /// Digest under which the log stores the manifests of the plan's tasks.
         bundle: Digest,
         /// Time at which the plan was accepted. The cluster was read before this time.
         at: Timestamp,
     },
-    /// The state machine made a transition.
+    /// The operation entered another stage.
     StageChanged {
         /// New stage.
         to: Stage,
-        /// Time of the transition. The times of a wave are derived from it.
+        /// Time of the transition. A wave's start and end times are derived from its transitions.
         at: Timestamp,
     },
     /// A gate returned a verdict for the current wave.
@@ -71,7 +70,7 @@ pub enum OperationEvent {
     },
     /// A call failed with a transient error and is retried at `retry_at`.
     CallFailed {
-        /// Task of the call. `None` for calls before there is a plan: planning, and acquiring the claim.
+        /// Task of the call. `None` for calls without a plan: planning, and acquiring the claim.
         task: Option<TaskId>,
         /// Message from the cluster or the connection.
         message: String,
@@ -85,12 +84,12 @@ pub enum OperationEvent {
     },
     /// The deletion of a pruned object was requested, and the object no longer exists.
     ObjectDeleted {
-        /// The prune. Its object has the UID recorded in the plan.
+        /// The prune. The plan contains the object's UID.
         task: TaskId,
     },
     /// The name of a hook is free (`deleting` is `None`), or an older object with this name is being deleted.
     HookCleared {
-        /// Hook that will be created under this name.
+        /// Hook that will get this name.
         task: TaskId,
         /// UID of the object that is being deleted, or `None` if the hook may be created.
         deleting: Option<String>,
@@ -101,11 +100,11 @@ pub enum OperationEvent {
         /// must be recreated.
         task: TaskId,
     },
-    /// The manifest was applied, or the operation's own hook was adopted.
+    /// A manifest was applied, or the operation's own hook was adopted.
     Applied {
-        /// Task of the manifest. Its `status` is `Synced` from this event on.
+        /// Task of the manifest. Its `status` becomes `Synced`.
         task: TaskId,
-        /// The object and its version, with which later observations are compared.
+        /// UID and version of the object, for comparison with later observations.
         applied: AppliedRef,
         /// The cluster's message, which becomes the task's message.
         message: String,
@@ -115,7 +114,7 @@ pub enum OperationEvent {
     },
     /// A hook runner is about to be called.
     RunnerStarted {
-        /// The hook. After a crash, its runner may be called again. The event is therefore durable before the
+        /// The hook. Its runner may be called again after a crash, so this event is durable before the first
         /// call.
         task: TaskId,
         /// Time from which the hook's deadline is measured.
@@ -125,22 +124,21 @@ pub enum OperationEvent {
     HealthChanged {
         /// Task that applied the object.
         task: TaskId,
-        /// Health according to the health rules. It doesn't decide the outcome of the task, at least not yet.
+        /// Health according to the health rules. The task's outcome isn't decided yet.
         health: Health,
-        /// True if the health refers to the spec that the operation wrote. Otherwise, the operation waits
-        /// before it relies on the health.
+        /// True if the health certainly refers to the spec that the operation wrote. Otherwise, the operation
+        /// waits for a while before it relies on the health.
         fresh: bool,
         /// Time at which the observation was received.
         at: Timestamp,
     },
     /// An applied task has ended. Its `status` remains `Synced`.
     TaskCompleted {
-        /// Task that was applied or passed to a runner, or a prune that did not delete its object or timed
-        /// out.
+        /// Task that was applied or passed to a runner, or a prune that timed out or left its object alone.
         task: TaskId,
         /// `Succeeded`, `Failed` or `Error`.
         phase: OperationPhase,
-        /// Health message. If it is empty, the earlier message remains.
+        /// Health message. If empty, the task keeps its earlier message.
         message: String,
         /// Time at which the deciding observation or result was received, or at which the task timed out.
         at: Timestamp,
@@ -152,8 +150,8 @@ pub enum OperationEvent {
         /// `Failed` if the cluster rejected a manifest or a prune. `Error` if an object has disappeared or
         /// the name of a hook couldn't be freed.
         phase: OperationPhase,
-        /// Message from the cluster, or Tidegate's own message if the cluster didn't reject a call. It
-        /// becomes the task's message.
+        /// New message of the task: the cluster's message or, if the cluster didn't reject a call, Tidegate's
+        /// own.
         message: String,
         /// Time at which the rejection was received.
         at: Timestamp,
@@ -167,14 +165,14 @@ pub enum OperationEvent {
     HookDeleted {
         /// The hook. The operation doesn't touch its object after this event.
         task: TaskId,
-        /// Error from the deletion, in which case the hook ends in `Error`. `None` if the object was deleted.
+        /// Error from the deletion, with which the hook ends in `Error`. `None` if the object was deleted.
         error: Option<String>,
     },
     /// A deadline passed.
     DeadlineExceeded {
-        /// Operation, wave or hook that had the deadline.
+        /// Operation, wave or hook whose deadline passed.
         scope: DeadlineScope,
-        /// Message with the length of the deadline. It becomes the message of everything that the deadline
+        /// Message with the length of the deadline. The message also applies to all tasks that the deadline
         /// ends.
         message: String,
         /// Time at which an engine noticed that the deadline had passed. If no engine was running, this is
@@ -183,25 +181,24 @@ pub enum OperationEvent {
     },
     /// A hook was stopped.
     HookStopped {
-        /// Hook that had to stop because its own or its wave's deadline passed, its namespace was lost, or
-        /// the operation is being terminated.
+        /// Hook that had to stop. Its own or its wave's deadline passed, its namespace was lost, a user
+        /// skipped it, or the operation is being terminated.
         task: TaskId,
-        /// Phase in which the hook ended, or `Failed` if it was still running or couldn't be stopped. While
-        /// the operation is being terminated, the phase can also be `Succeeded`, if the hook didn't have an
-        /// object.
+        /// Phase in which the hook ended, or `Failed` if it was still running or couldn't be stopped. During
+        /// a termination, a hook without an object can also end as `Succeeded`.
         phase: OperationPhase,
-        /// Health message, reason for the stop, or reason why the hook couldn't be deleted. If it is empty,
-        /// the earlier message remains.
+        /// Health message, reason for the stop, or reason why the hook couldn't be deleted. If empty, the
+        /// hook keeps its earlier message.
         message: String,
         /// True if the hook was stopped. Otherwise, the termination had errors.
         clean: bool,
     },
-    /// This attempt failed.
+    /// The current attempt failed.
     AttemptFailed {
-        /// Final message of the operation if no other attempt follows.
+        /// Reason for the failure. If no other attempt follows, this is also the operation's final message.
         message: String,
-        /// True if another attempt might have a different outcome. Another attempt then follows, if the
-        /// request's limit allows it.
+        /// True if another attempt might succeed. Another attempt then follows if the request's retry limit
+        /// allows it.
         retriable: bool,
         /// Time of the decision.
         at: Timestamp,
@@ -213,33 +210,32 @@ pub enum OperationEvent {
         /// Time at which the wait before the attempt ended.
         at: Timestamp,
     },
-    /// A person terminated the operation.
+    /// A user terminated the operation.
     TerminationRequested {
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
         /// Time at which the request was received.
         at: Timestamp,
     },
-    /// A person paused the operation.
+    /// A user paused the operation.
     Paused {
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
         /// Reason. May be empty.
         reason: String,
-        /// Time at which the request was received. From then on, time doesn't count toward deadlines.
+        /// Time at which the request was received. The pause doesn't count toward deadlines.
         at: Timestamp,
     },
-    /// A person resumed the operation.
+    /// A user resumed the operation.
     Unpaused {
-        /// Name of the person, as provided by the caller. May differ from the person who paused the
-        /// operation.
+        /// Name of the user, as provided by the caller. May differ from the user who paused the operation.
         by: String,
         /// Time at which the request was received. Deadlines are postponed by the length of the pause.
         at: Timestamp,
     },
-    /// A person confirmed the prunes that were waiting for confirmation.
+    /// A user confirmed the prunes that were waiting for confirmation.
     PruneConfirmed {
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
         /// Time at which the request was received. The confirmation is valid for all waves of the plan.
         at: Timestamp,
@@ -253,12 +249,12 @@ pub enum OperationEvent {
         /// `finishedAt` of the operation.
         at: Timestamp,
     },
-    /// The reason why an awaited object isn't healthy, derived from its pods, or the reason why an object
-    /// that is being deleted still exists.
+    /// The reason for a wait changed: why an awaited object isn't healthy, as derived from its pods, or why
+    /// an object that is being deleted still exists.
     ReasonChanged {
         /// Task whose object is awaited or being deleted.
         task: TaskId,
-        /// Reason as text. Empty if the reason no longer applies.
+        /// Reason as text. Empty if there is no known reason anymore.
         reason: String,
         /// Time at which the reason was received.
         at: Timestamp,
@@ -272,27 +268,28 @@ pub enum OperationEvent {
         /// Last log lines of the hook's containers. Empty if logs aren't available.
         logs: Vec<HookLog>,
     },
-    /// Watches are failing, or are working again.
+    /// Watches started to fail, or work again.
     WatchChanged {
         /// Message from the cluster, or `None` when watches work again.
         trouble: Option<String>,
-        /// Time at which this condition started. Never later than the time at which the report was received.
+        /// Time at which the watches started to fail or to work again. Never later than the time at which the
+        /// report was received.
         at: Timestamp,
     },
-    /// Another operation's hook with the same name is still running, or has stopped running (`by` is `None`).
+    /// Another operation's hook with the same name is running. If `by` is `None`, that hook has ended.
     HookNameInUse {
         /// Hook that is waiting for its name.
         task: TaskId,
         /// The other operation's hook, as read from the cluster.
         by: Option<Occupant>,
     },
-    /// The cluster accepted a manifest, or would accept it, with warnings: the manifest is deprecated, or
-    /// violates a policy that only warns.
+    /// The cluster returned warnings for an accepted manifest or a dry run. For example, the API version is
+    /// deprecated, or a policy only warns about violations.
     WarningsReceived {
         /// Task of the manifest.
         task: TaskId,
-        /// All warnings that the cluster returned for the newest write or dry run. They replace earlier
-        /// warnings.
+        /// All warnings that the cluster returned for the newest write or dry run. These warnings replace
+        /// earlier warnings.
         warnings: Vec<String>,
     },
     /// The operation's claim changed.
@@ -302,21 +299,21 @@ pub enum OperationEvent {
         /// Time at which the claim event was received.
         at: Timestamp,
     },
-    /// The deletion of a pruned object was requested, and the object is being deleted. It counts as pruned
-    /// once an observation shows that it no longer exists.
+    /// The deletion of a pruned object was requested, and the object is being deleted. The object counts as
+    /// pruned once an observation shows that it no longer exists.
     DeletionStarted {
-        /// The prune. Its object has the UID recorded in the plan.
+        /// The prune. The plan contains the object's UID.
         task: TaskId,
     },
-    /// A person approved a wave.
+    /// A user approved a wave.
     Approved {
-        /// Position in the plan, starting at 0. User interfaces start at 1.
+        /// Position of the wave in the plan, starting at 0. User interfaces start at 1.
         wave: u32,
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
         /// Reason. May be empty.
         reason: String,
-        /// Time at which the request was received. This may be long before the wave starts.
+        /// Time at which the request was received, which may be long before the wave starts.
         at: Timestamp,
     },
     /// Namespaces that the operation writes to were observed for the first time. A namespace that is created
@@ -325,55 +322,55 @@ pub enum OperationEvent {
         /// Names and identities of the namespaces.
         namespaces: Vec<(String, ObjectIdentity)>,
     },
-    /// A namespace that the operation writes to was lost with everything in it. The current wave, if any,
+    /// A namespace that the operation writes to was lost with all objects in it. The current wave, if any,
     /// fails.
     NamespaceLost {
-        /// `metadata.name` of the namespace. The next attempt creates a new plan.
+        /// `metadata.name` of the namespace. Because of the loss, the next attempt creates a new plan.
         namespace: String,
         /// Reason for the loss.
         loss: Loss,
         /// Time at which the observation was received.
         at: Timestamp,
     },
-    /// Another attempt starts, with its own plan.
+    /// Another attempt started, which creates a new plan.
     ReplanStarted {
         /// Number of the attempt. The first attempt is 1.
         attempt: u32,
         /// Time at which the wait before the attempt ended.
         at: Timestamp,
     },
-    /// A resource is being deleted, either because the operation requested it (no write could change the
-    /// resource) or because another client is deleting it. Once the resource no longer exists, it is
-    /// recreated.
+    /// A resource is being deleted and will be recreated. Either the operation requested the deletion,
+    /// because no write could change the resource, or another client did.
     RecreationStarted {
-        /// Task of the resource. The task waits until the object no longer exists.
+        /// Task of the resource. The task waits until the object no longer exists, and then creates it again.
         task: TaskId,
         /// UID of the object that is being deleted.
         uid: String,
     },
-    /// From this event on, these health rules apply to the operation's objects. Before the first such event,
-    /// no objects were assessed.
+    /// Health rules that apply to the operation's objects from this event on. Before the first such event, no
+    /// objects are assessed.
     HealthRulesSet {
-        /// Digest by which the engine distinguishes sets of health rules.
+        /// Digest that identifies the health rules.
         digest: Digest,
         /// Time from which the rules apply to this operation.
         at: Timestamp,
     },
-    /// A user skipped a task, marked it as done, or retried it. If the request was for a wave, there is one
+    /// A user skipped a task, marked it as done, or retried it. A request for a whole wave results in one
     /// event per task.
     Overridden {
-        /// The task. If it is a hook that may be running, the hook is stopped first.
+        /// The task. A hook that may be running is stopped before it counts as skipped.
         task: TaskId,
-        /// Type of override. It also applies to later attempts, as long as they use the same plan.
+        /// Type of override. An override also applies to later attempts that use the same plan.
         what: Override,
-        /// Name of the person, as provided by the caller.
+        /// Name of the user, as provided by the caller.
         by: String,
         /// Reason. Empty only for a retry.
         reason: String,
         /// Time at which the request was received.
         at: Timestamp,
     },
-    /// The operation executes a stored plan, either unchanged or not at all.
+    /// The operation executes a stored plan. If the plan doesn't match the cluster anymore, the operation
+    /// ends.
     StoredPlanUsed {
         /// The plan and its approvals.
         plan: Box<StoredPlanRef>,
@@ -389,7 +386,7 @@ pub enum DeadlineScope {
     Operation,
     /// The current wave. Its deadline is measured from its opening and is set by the wave's timeout.
     Wave,
-    /// A hook. Its deadline is measured from when the hook was applied or passed to its runner.
+    /// A hook. Its deadline is measured from the time at which the hook was applied or passed to its runner.
     Hook(TaskId),
 }
 
@@ -441,7 +438,7 @@ impl OperationEvent {
         }
     }
 
-    /// Returns the task that the event changes, if it changes exactly one.
+    /// Returns the task that the event changes, if it changes exactly one task.
     pub(crate) fn task(&self) -> Option<TaskId> {
         match self {
             Self::DryRunPassed { task, .. }
@@ -494,12 +491,14 @@ impl OperationEvent {
     /// Returns true if commands must wait until the event is durable. `is_hook` identifies the hooks among
     /// the tasks.
     ///
-    /// All other events only remove outstanding commands. If they are lost in a crash, the idempotent command
-    /// runs again and returns the same result. They are written with the next urgent event, or after some
-    /// time. Every wave therefore needs the same small number of flushes, whatever its size.
+    /// All other events only remove outstanding commands. If such an event is lost in a crash, the idempotent
+    /// command runs again and returns the same result. These events are written with the next urgent event,
+    /// or after some time. Each wave therefore needs the same small number of flushes, regardless of its
+    /// size.
     pub fn is_urgent(&self, is_hook: impl Fn(TaskId) -> bool) -> bool {
         match self {
-            // A hook's result is made durable immediately, because its object may be deleted a moment later.
+            // A hook's result can't be observed again after its object is deleted, which may happen a moment
+            // later.
             Self::Applied { task, .. } | Self::TaskCompleted { task, .. } | Self::TaskFailed { task, .. } => {
                 is_hook(*task)
             }
@@ -527,8 +526,7 @@ impl OperationEvent {
 }
 
 impl OperationEvent {
-    /// Returns true if the event explains what the operation is waiting for and why. Users need this
-    /// information, and so does recovery after a crash.
+    /// Returns true if the event explains a wait. Users need this information even after a crash.
     pub(crate) fn is_status_event(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,5 @@
-//! Predicates about an operation, shared by several parts of the machine. They depend only on the state.
+//! Predicates about an operation, shared by several modules of the machine. All of them depend only on the
+//! state.
 
 mod awaiting;
 mod task;
@@ -19,8 +20,8 @@ pub(crate) use task::{
     needs_establishment, target_namespaces,
 };
 
-/// Time for which an object must look healthy after the operation's write, if its kind doesn't provide better
-/// evidence.
+/// Time for which an object must look healthy after it was written, if the object's kind doesn't show that
+/// its health refers to the new spec.
 pub(crate) const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 const ARGO_APPLICATION: (&str, &str) = ("argoproj.io", "Application");
@@ -46,7 +47,7 @@ impl Operation {
             .map(|(index, _)| index)
     }
 
-    /// Returns true if users' overrides left no work in a wave that hasn't begun.
+    /// Returns true if users' overrides have left a held wave without work.
     pub(crate) fn is_settled_by_overrides(&self, index: u32) -> bool {
         let mut tasks = self.wave_tasks(index).filter(|(_, task, _)| task.action != Action::Unchanged);
         let is_settled = |(id, task, state): (TaskId, &Task, &TaskState)| {
@@ -59,7 +60,7 @@ impl Operation {
             && tasks.all(is_settled)
     }
 
-    /// Returns the wave that was opened in an earlier attempt but hasn't passed. This attempt continues
+    /// Returns the wave that an earlier attempt opened but that hasn't passed. The current attempt continues
     /// there.
     pub(crate) fn interrupted_wave(&self) -> Option<u32> {
         let is_open = |times: &WaveTimes| times.opened_at.is_some() && times.passed_at.is_none();
@@ -77,17 +78,18 @@ impl Operation {
         (position < wave.count).then_some(step)
     }
 
-    /// Returns true if the wave belongs to the SyncFail phase.
+    /// Returns true if the wave is in the SyncFail phase.
     pub(crate) fn is_sync_fail_wave(&self, index: u32) -> bool {
         self.wave(index).is_some_and(|wave| wave.phase == Phase::SyncFail)
     }
 
-    /// Returns true if no wave follows this one unless something fails.
+    /// Returns true if the wave is the last, apart from SyncFail waves.
     pub(crate) fn is_final_wave(&self, index: u32) -> bool {
         if self.cursor.wave == Some(index) { self.cursor.is_final } else { self.is_last_wave(index) }
     }
 
-    /// Computes [`Operation::is_final`] from the plan. Skipped tasks don't affect what a wave waits for.
+    /// Computes [`Operation::is_final_wave`] from the plan. Waves whose tasks were all skipped count as
+    /// following waves.
     pub(crate) fn is_last_wave(&self, index: u32) -> bool {
         let does = |index| self.wave_tasks(index).any(|(_, task, _)| task.action != Action::Unchanged);
         !self.waves_from(index.saturating_add(1), false).any(does)
@@ -99,13 +101,13 @@ impl Operation {
     }
 
     /// Returns true if the wave's resources must become healthy before the wave passes (see the
-    /// specification, on consequences that matter). The last wave waits only if the request says so, or if a
-    /// hook keeps an operation with several waves running anyway.
+    /// specification, on consequences that matter). The last wave waits only if the request says so, or if it
+    /// has a hook and the plan has several steps.
     pub(crate) fn needs_healthy_resources(&self, index: u32) -> bool {
         self.is_blocking_wave(index) || self.needs_healthy_application(index)
     }
 
-    /// Returns true if a later wave or a hook makes the wave wait for its resources.
+    /// Returns true if the wave must wait for its resources because of a later wave or one of its hooks.
     fn is_blocking_wave(&self, index: u32) -> bool {
         !self.can_end_without_health(index)
             && (!self.is_final_wave(index) || (self.has_hooks(index) && self.plan.is_multi_step()))
@@ -120,9 +122,9 @@ impl Operation {
         self.is_sync_fail_wave(index) || self.has_wave_failed(index)
     }
 
-    /// Returns the resources of a wave whose outcome depends on their health. These are all resources if
-    /// another wave waits for this one, or if a hook keeps it open anyway. Otherwise, if the operation waits
-    /// for the application's health, only the resources that affect this health are included.
+    /// Returns the resources of a wave whose outcome depends on their health. If another wave follows, or the
+    /// wave has hooks, these are all of its resources. If only the application's health is awaited, they are
+    /// the resources that affect that health.
     pub(crate) fn health_scope(&self, index: u32) -> HealthScope {
         if self.is_blocking_wave(index) || self.has_hooks(index) {
             HealthScope::All
@@ -154,8 +156,8 @@ impl Operation {
         phase_from_health(task.is_hook(), status)
     }
 
-    /// Returns true if the wave applies no manifests until pruned objects no longer exist. Otherwise, it
-    /// waits for their deletion at its end.
+    /// Returns true if the wave must wait until pruned objects no longer exist before it applies manifests.
+    /// Otherwise, the wave waits for the deletions at its end.
     pub(crate) fn should_await_deletions(&self, index: u32) -> bool {
         !self.is_final_wave(index) || self.has_hooks(index) || self.header.request.wait == WaitFor::Healthy
     }
@@ -169,8 +171,8 @@ impl Operation {
         !self.namespaces.is_empty() && !self.is_sync_fail_wave(index) && is_end
     }
 
-    /// Returns a prune of a namespace that the plan also writes to, if there is one, and the error message.
-    /// PreDelete hooks may be in such a namespace, because they end before any object is pruned.
+    /// Returns a prune of a namespace that the plan also writes to, and the error message. Returns `None` if
+    /// no prune has this problem. PreDelete hooks don't count, because they end before any object is pruned.
     pub(crate) fn pruned_namespace_in_use(&self) -> Option<(TaskId, String)> {
         let mut pruned = self
             .plan
@@ -210,8 +212,8 @@ impl Operation {
         self.wave_tasks(index).any(|(_, _, state)| state.is_unsuccessful())
     }
 
-    /// Returns the reason why a task keeps its wave open, if it does. Also returns true if the object's
-    /// observed health counts only after it has persisted for some time.
+    /// Returns the reason why a task keeps its wave open, or `None` if it doesn't. The flag is true if the
+    /// object's observed health counts only after it has persisted for some time.
     pub(crate) fn open_reason(&self, task: &Task, state: &TaskState) -> Option<(OpenReason, bool)> {
         let open = match state.progress {
             Progress::Stopping { .. } => OpenReason::Hook,
@@ -224,8 +226,8 @@ impl Operation {
         Some((open, self.weak_verdict(task, state).is_some()))
     }
 
-    /// Returns a health verdict that counts only after it has persisted for some time, and the time from
-    /// which it counts.
+    /// Returns the task's outcome according to weak evidence, and the time from which this evidence counts.
+    /// `None` without weak evidence.
     pub(crate) fn weak_verdict(&self, task: &Task, state: &TaskState) -> Option<(Timestamp, OperationPhase)> {
         let seen = state.health.as_ref().filter(|seen| !seen.fresh)?;
         let applied = state.applied.as_ref()?;
@@ -283,7 +285,8 @@ impl Operation {
     /// Returns true if the hook's object is known, and the hook's policy deletes it when the operation ends
     /// in this phase.
     pub(crate) fn should_delete_at_end(&self, task: &Task, state: &TaskState, phase: OperationPhase) -> bool {
-        // The superseding operation must find each hook's object as if the hook had run alone.
+        // In a superseded operation, a hook's own outcome selects its policy, as if the operation had
+        // consisted of this hook alone.
         let ended = if self.is_superseded() { state.phase } else { Some(phase) };
         let policy = if ended == Some(OperationPhase::Succeeded) {
             DeletePolicy::HookSucceeded
@@ -291,7 +294,8 @@ impl Operation {
             DeletePolicy::HookFailed
         };
         let Some(hook) = &task.hook else { return false };
-        // If a user skipped the hook before it was created, objects from an earlier operation are kept.
+        // If a user skipped the hook before it was created, an object with its name is from an earlier
+        // operation.
         let is_skipped = matches!(state.status, Some(ResultCode::Skipped | ResultCode::MarkedDone));
         if is_skipped && state.applied.is_none() && state.leftover.is_none() {
             return false;
@@ -306,19 +310,19 @@ impl Operation {
             && !self.header.request.options.dry_run
     }
 
-    /// Returns the UID of the hook's object, as applied in this attempt or an earlier one, or as read from
-    /// the cluster.
+    /// Returns the UID of the hook's object, as applied in this or an earlier attempt, or as read from the
+    /// cluster.
     pub(crate) fn hook_uid<'a>(&self, task: &'a Task, state: &'a TaskState) -> Option<&'a str> {
         let applied = state.applied.as_ref().map(|applied| &applied.uid);
         let live = task.live.as_ref().map(|live| &live.uid);
         applied.or(state.leftover.as_ref()).or(live).map(String::as_str)
     }
 
-    /// Returns true if the last log lines of a hook must still be read. This is the case if the hook failed
-    /// or a deadline ended it, and its object will soon be deleted.
+    /// Returns true if a hook's log must still be read before the hook's object is deleted. This applies to
+    /// hooks that failed or that a deadline ended.
     pub(crate) fn needs_logs(&self, task: &Task, state: &TaskState) -> bool {
         let is_asked = state.notes.as_ref().is_some_and(|notes| notes.logs.is_some());
-        // A hook hasn't failed if it ends because a user terminated the operation.
+        // A hook that is stopped because a user terminated the operation hasn't failed.
         let wanted = self.termination.as_ref().is_none_or(|termination| termination.message != TERMINATED);
         let ends_badly = match state.progress {
             Progress::Done => state.held && state.is_unsuccessful(),
@@ -328,7 +332,7 @@ impl Operation {
         ends_badly && !is_asked && state.applied.is_some() && task.is_hook() && !has_runner(task)
     }
 
-    /// Returns true if only clean-up is left.
+    /// Returns true if the operation only has to clean up.
     pub(crate) fn is_ending(&self) -> bool {
         matches!(self.stage, Stage::Terminating | Stage::Finishing { .. })
     }
@@ -354,8 +358,8 @@ impl Operation {
         limit < 0 || i64::from(self.attempt.saturating_sub(1)) < limit
     }
 
-    /// Returns true if another attempt needs a new plan. This is the case if this attempt didn't begin its
-    /// waves, has an invalid plan, or lost a namespace.
+    /// Returns true if another attempt needs a new plan, because this attempt didn't begin its waves, has an
+    /// invalid plan, or lost a namespace.
     pub(crate) fn needs_new_plan(&self) -> bool {
         let has_begun = self.failure.as_ref().is_some_and(|failure| failure.wave.is_some());
         !has_begun || !self.is_valid() || self.lost_namespace.is_some()
@@ -366,8 +370,8 @@ impl Operation {
         self.attempt.saturating_sub(1)
     }
 
-    /// Returns the error message about the destination namespace, if this operation had to create it and
-    /// couldn't. Nothing else can succeed then, including SyncFail hooks.
+    /// Returns the error message if the operation couldn't create its destination namespace. In that case,
+    /// nothing else can succeed, not even SyncFail hooks.
     pub(crate) fn namespace_error(&self) -> Option<&str> {
         let wanted = &self.header.request.namespace;
         self.all_tasks()
@@ -381,8 +385,8 @@ impl Operation {
             .map(|(_, _, state)| state.message.as_str())
     }
 
-    /// Returns the deadline of the current wave. A wave that is only waiting for the fixed delay can no
-    /// longer miss its deadline.
+    /// Returns the deadline of the current wave. A wave that only waits for the fixed delay doesn't have a
+    /// deadline.
     pub fn wave_deadline(&self) -> Option<Timestamp> {
         let (index, step) = self.current_wave()?;
         let timeout = self.wave(index)?.timeout?;

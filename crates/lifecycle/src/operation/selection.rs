@@ -57,7 +57,7 @@ pub enum InvalidScope {
          starting at 1"
     )]
     Wave(String),
-    /// Both a task and a wave are specified, or neither.
+    /// Both a task and a wave are specified, or none of them.
     #[error("name either a task or a wave")]
     Neither,
     /// The string is not a phase.
@@ -66,8 +66,8 @@ pub enum InvalidScope {
 }
 
 impl Scope {
-    /// Parses a user's input: `Deployment/api`, with a namespace and a phase if the name is ambiguous, or
-    /// `Sync/1`.
+    /// Parses a user's input: either a task such as `Deployment/api`, optionally with a namespace and a
+    /// phase, or a wave such as `Sync/1`.
     pub fn parse(
         task: Option<&str>,
         namespace: Option<&str>,
@@ -182,7 +182,7 @@ impl WaveSelector {
 }
 
 impl Operation {
-    /// Returns the tasks with the given name. There are several if the name is ambiguous.
+    /// Returns the tasks with the given name. An ambiguous name matches several tasks.
     pub(super) fn find_tasks(&self, name: &TaskSelector) -> Vec<TaskId> {
         self.plan.tasks_with_ids().filter(|(_, task)| name.matches(task)).map(|(id, _)| id).collect()
     }
@@ -196,7 +196,7 @@ impl Operation {
         Some(waves.flat_map(|(_, wave)| wave.task_ids()).collect())
     }
 
-    /// Returns the wave numbers that users see.
+    /// Returns the wave numbers to show to users.
     pub(super) fn wave_numbers(&self) -> WaveNumbers {
         self.plan.wave_numbers(self.header.request.deletion.is_some())
     }

@@ -1,4 +1,4 @@
-//! State of an operation. Only [`apply`](super::apply()) creates it.
+//! State of an operation. Only [`apply`](super::apply()) creates new states.
 
 mod claim;
 mod cursor;
@@ -72,8 +72,8 @@ impl State {
         }
     }
 
-    /// Returns true if the operation must end immediately, even if calls hang, because a user terminated it
-    /// and its hooks are being stopped.
+    /// Returns true if a user terminated the operation. Such an operation must end soon, even if the calls
+    /// that stop its hooks hang.
     pub fn should_end_immediately(&self) -> bool {
         matches!(self, Self::Running(operation) if operation.should_end_immediately())
     }

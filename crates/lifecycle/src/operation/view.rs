@@ -1,4 +1,4 @@
-//! Output format of operations for users and programs. The field names are a stable interface.
+//! Output format of operations. Users and programs rely on the field names, which are stable.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,12 +24,12 @@ pub struct OperationView {
     pub app: String,
     /// `Running`, `Terminating`, or the final phase: `Succeeded`, `Failed` or `Error`.
     pub phase: OperationPhase,
-    /// Like `phase`, but `Superseded` if another operation superseded this one. In that case, `phase` is
-    /// `Failed`.
+    /// Same as `phase`, except for an operation that another operation superseded: its outcome is
+    /// `Superseded`, and its phase is `Failed`.
     #[serde(default)]
     pub outcome: OperationOutcome,
-    /// Requester. `None` if unknown. For a deletion, this includes the reason and everything else that is
-    /// known about the request.
+    /// Requester. `None` if unknown. For a deletion, this also includes the reason and other details of the
+    /// request.
     #[serde(default)]
     pub initiated_by: Option<String>,
     /// Reason for the request. `None` if no reason was provided.
@@ -46,10 +46,10 @@ pub struct OperationView {
     pub finished_at: Option<Timestamp>,
     /// Number of retries.
     pub retry_count: u32,
-    /// Person who paused the operation, while it is paused.
+    /// User who paused the operation, while it is paused.
     pub paused_by: Option<String>,
-    /// Person who terminated the operation, and the reason. Absent if no person terminated it, or if it
-    /// hasn't been planned yet.
+    /// User who terminated the operation, and the reason. Absent if no user terminated it, or if it hasn't
+    /// been planned yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminated_by: Option<String>,
     /// Treatment of the application's objects, if the operation deletes the application.
@@ -77,8 +77,7 @@ pub struct OperationView {
 }
 
 impl OperationView {
-    /// Returns the phase for display. For a dry run, the text says that no changes were written, regardless
-    /// of the outcome.
+    /// Returns the phase for display. For a dry run, the text also says that no changes are written.
     pub fn describe_phase(&self) -> String {
         let outcome = OperationOutcome::from_phase(self.phase, &self.message);
         match (self.dry_run, self.phase.is_completed()) {
@@ -90,8 +89,8 @@ impl OperationView {
 }
 
 impl WaveView {
-    /// Returns the wave's state in human-readable form. A wave is shown as skipped only if a user skipped
-    /// some of its tasks.
+    /// Returns the wave's state in human-readable form. Returns `Skipped` only if a user skipped tasks of the
+    /// wave.
     pub fn describe_state(&self) -> &str {
         match self.state.as_str() {
             "Skipped" if self.skipped > 0 => &self.state,
@@ -117,7 +116,7 @@ pub struct ExecutedPlanView {
     pub hash: String,
     /// Time at which the plan was computed from the cluster state.
     pub created_at: Timestamp,
-    /// Approvals with the person, time and reason, in order. Empty if no approval was needed.
+    /// Approvals with the user, time and reason, in order. Empty if no approval was needed.
     pub approvals: Vec<PlanApproval>,
 }
 
@@ -180,7 +179,7 @@ pub enum ClaimStatus {
     Wanted,
     /// Another operation holds the claim, and this operation is waiting.
     Awaited,
-    /// Another operation holds the claim, so this operation ended without doing anything.
+    /// Another operation holds the claim, so this operation ended without making changes.
     Refused,
     /// The operation holds the claim.
     Held,
@@ -221,8 +220,8 @@ pub struct WaveView {
     /// Number within the phase, from the `sync-wave` annotations of the wave's objects. May be negative.
     /// Deletions use the same numbers, in descending order.
     pub wave: i64,
-    /// `Pending`, `Passed`, `Failed`, `Stopped` (ended before it was complete), `Skipped` (no work to do, or
-    /// never reached), or the current step: `Held`, `Pruning` … `Settling`.
+    /// `Pending`, `Passed`, `Failed`, `Stopped` (the wave ended early), `Skipped` (no work to do, or never
+    /// reached), or the current step: `Held`, `Pruning` … `Settling`.
     pub state: String,
     /// Number of objects in the wave.
     pub tasks: u32,
@@ -241,8 +240,7 @@ pub struct WaveView {
     pub opened_at: Option<Timestamp>,
     /// Time at which the wave's last manifest was applied.
     pub applied_at: Option<Timestamp>,
-    /// Time at which everything in the wave was healthy. `None` for a failed wave, except in the SyncFail
-    /// phase.
+    /// Time at which the wave passed. `None` for a failed wave, except in the SyncFail phase.
     pub passed_at: Option<Timestamp>,
 }
 
@@ -277,8 +275,8 @@ pub fn view(state: &State) -> Option<OperationView> {
     })
 }
 
-/// Returns the person who terminated the operation. If it ended for another reason, the reason is in its
-/// message.
+/// Returns the user who terminated the operation, with the reason. Returns `None` if the operation ended for
+/// another reason.
 fn terminated_by(operation: &Operation) -> Option<String> {
     let termination = operation.termination.as_ref().filter(|one| one.message == TERMINATED)?;
     let Requester { name: by, reason } = Requester::parse(&termination.by);
@@ -302,8 +300,8 @@ fn warnings(header: &Header, operation: Option<&Operation>) -> Vec<Warning> {
 
 fn claim_view(header: &Header, outcome: Option<&Outcome>) -> Option<ClaimView> {
     let request = header.request.claim.as_ref()?;
-    // A user or a deadline may end a waiting operation. An operation that has ended was therefore not
-    // necessarily refused the claim.
+    // Only `Error` means that the claim was refused. An operation that a user or a deadline ended while it
+    // was waiting has `Failed`.
     let refused = outcome.is_some_and(|outcome| outcome.phase == OperationPhase::Error)
         && request.if_taken == ClaimConflictPolicy::Refuse;
     let blank =
@@ -343,8 +341,7 @@ fn wave_views(operation: &Operation) -> Vec<WaveView> {
         .zip(&operation.plan.waves)
         .map(|(index, wave)| {
             let times = operation.wave_times(index);
-            // Objects that are kept, or that the wave doesn't wait for, count as done once the wave has
-            // passed.
+            // When a wave has passed, objects that the wave kept or didn't wait for also count as done.
             let done = operation
                 .wave_tasks(index)
                 .filter(|(_, _, state)| times.passed_at.is_some() || state.progress == Progress::Done)

@@ -1,4 +1,4 @@
-//! Number of task visits, for tests that measure the amount of work.
+//! Counter of task visits, for tests that measure the amount of work.
 
 use std::cell::Cell;
 

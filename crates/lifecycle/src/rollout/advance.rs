@@ -8,13 +8,12 @@ use super::request::{OnFailure, OnPending};
 use super::state::{Cause, End, Failure, Member, Progress, Rollout, Stage, State, StopOutcome, WorkKind};
 use crate::fleet::count;
 
-/// Returns the events that follow from the state and the time alone. Called repeatedly until it returns no
-/// events.
+/// Returns the events that follow from the state and the time alone. The driver calls this function until it
+/// returns no events.
 pub fn advance(state: &State, now: Timestamp) -> Vec<Event> {
     let State::Running(rollout) = state else { return Vec::new() };
     if let Stage::Ending { end, message, stops } = &rollout.stage {
-        // If a user terminates a rollout that is already ending, the running operations are stopped.
-        // Otherwise, the rollout waits for them.
+        // A termination of a rollout that is already ending also stops its running operations.
         return advance_ending(rollout, *end, message, *stops || rollout.terminated.is_some(), now);
     }
     if let Some(attribution) = &rollout.terminated {
@@ -43,8 +42,8 @@ fn end_rollout(end: End, message: String, stops: bool, now: Timestamp) -> Vec<Ev
     move_to(Stage::Ending { end, message, stops }, now)
 }
 
-/// Moves to the first open step, or to the end. If a step that had already passed is open again, it continues
-/// without waiting for its gates again.
+/// Moves to the first open step, or to the end. A step that had passed and is open again continues without
+/// waiting for its gates.
 fn move_to_next_stage(rollout: &Rollout, now: Timestamp) -> Vec<Event> {
     let Some(step) = rollout.first_open_step() else {
         return end_rollout(End::Completed, messages::completed_message(rollout), false, now);
@@ -71,12 +70,12 @@ fn advance_rolling(rollout: &Rollout, step: u32, now: Timestamp) -> Vec<Event> {
     if late.is_empty() { promote_members(rollout, step, WorkKind::Sync, now) } else { late }
 }
 
-/// Detects the failure of a step, and returns the resulting events.
+/// Returns the events for a failed step, or `None` if the rollout of the step continues.
 fn detect_step_failure(rollout: &Rollout, step: u32, now: Timestamp) -> Option<Vec<Event>> {
     let state = rollout.step(step)?;
     if let Some(Failure { cause, message }) = state.failed.clone() {
         return match state.step.on_failure {
-            // The rollout is already paused, and a user must resume it.
+            // The failure has paused the rollout. When a user resumes it, the failure is cleared.
             OnFailure::Pause => None,
             OnFailure::Abort => Some(end_rollout(End::Failed, message, cause == Cause::Deadline, now)),
             OnFailure::RollBack => Some(move_to(Stage::RollingBack { step }, now)),
@@ -114,7 +113,7 @@ fn handle_overdue(rollout: &Rollout, step: u32, now: Timestamp) -> Vec<Event> {
     late.map(|(name, _)| event(name)).collect()
 }
 
-/// Promotes the next Applications, in name order.
+/// Promotes the next Applications of a step, in the order of their names.
 fn promote_members(rollout: &Rollout, step: u32, work: WorkKind, now: Timestamp) -> Vec<Event> {
     rollout
         .members_in_step(step)
@@ -124,8 +123,7 @@ fn promote_members(rollout: &Rollout, step: u32, work: WorkKind, now: Timestamp)
         .collect()
 }
 
-/// Rolls back a step. For each Application, stops all work first, then promotes the Application to its
-/// previous state.
+/// Rolls back a step. Stops all work on an Application before promoting it for the rollback.
 fn advance_rollback(rollout: &Rollout, step: u32, now: Timestamp) -> Vec<Event> {
     let events: Vec<Event> = rollout
         .members_in_step(step)
@@ -153,7 +151,7 @@ fn advance_rollback(rollout: &Rollout, step: u32, now: Timestamp) -> Vec<Event> 
     end_rollout(end_as, message, false, now)
 }
 
-/// Returns the state of an Application after its operation was stopped for a rollback.
+/// Returns the state that an Application enters when its operation has been stopped for a rollback.
 fn stop_outcome(member: &Member) -> StopOutcome {
     match (member.touched, &member.before) {
         (false, _) => StopOutcome::Wait,
@@ -162,8 +160,8 @@ fn stop_outcome(member: &Member) -> StopOutcome {
     }
 }
 
-/// Returns true if an Application is unhealthy after its operation and doesn't have a previous state to
-/// return to. The rollout then no longer waits for the Application.
+/// Returns true if the rollout still waits for an Application's health, but the Application doesn't have a
+/// previous deployment. Such an Application fails instead of being rolled back.
 fn has_no_rollback_target(member: &Member) -> bool {
     matches!(member.progress, Progress::Settling { .. }) && member.touched && member.before.is_none()
 }
@@ -172,7 +170,8 @@ fn needs_stop(member: &Member) -> bool {
     member.progress.is_active() && !matches!(member.progress, Progress::Stopping { .. })
 }
 
-/// Ends the rollout: withdraws operations that haven't begun, and waits for other operations or stops them.
+/// Ends the rollout. Withdraws operations that haven't begun. Stops running operations if `stops` is true,
+/// and otherwise waits for them.
 fn advance_ending(rollout: &Rollout, end: End, message: &str, stops: bool, now: Timestamp) -> Vec<Event> {
     let events: Vec<Event> = rollout
         .members

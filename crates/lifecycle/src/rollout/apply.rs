@@ -1,5 +1,4 @@
-//! Applies events to the state. If an event is illegal in a state, the result is an error that contains both.
-//! The code never panics.
+//! Applies events to the state. An event that is illegal in a state results in an error, never in a panic.
 
 mod member;
 
@@ -197,8 +196,8 @@ fn apply_step_failed(rollout: &mut Rollout, step: u32, failure: &Failure, at: Ti
     Some(())
 }
 
-/// Ends a pause. Paused time doesn't count toward deadlines. A failed step gets its full time again, and the
-/// Applications that have failed so far no longer make the step fail.
+/// Ends a pause, and postpones deadlines by its length. If the current step had failed, its full time starts
+/// again, and the Applications that have failed so far don't count as failures anymore.
 fn apply_resumed(rollout: &mut Rollout, at: Timestamp) -> Option<()> {
     let paused = rollout.paused.take()?;
     let time = at.since(paused.at);

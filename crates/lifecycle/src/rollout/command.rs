@@ -7,16 +7,16 @@ use super::state::WorkKind;
 /// Every command may be executed twice, and the second execution must not have any effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
-    /// Choose an ID for an Application's operation that sorts after all existing operations. Result:
-    /// [`Input::IdChosen`](super::Input). An ID that isn't used is discarded.
+    /// Choose an ID for an Application's operation that sorts after the IDs of all existing operations.
+    /// Result: [`Input::IdChosen`](super::Input). An unused ID is discarded.
     ChooseId {
         /// Name of the Application.
         member: String,
     },
     /// Ensure that the operation exists and is running. Report its state as
     /// [`Input::OperationReported`](super::Input), beginning with the current state, until the operation has
-    /// finished or the call has failed. This is a subscription: when it ends, an operation that has begun
-    /// continues. An operation that hasn't begun is withdrawn.
+    /// finished or the call has failed. When this subscription ends, an operation that has begun continues,
+    /// and any other operation is withdrawn.
     Run {
         /// Name of the Application.
         member: String,
@@ -25,16 +25,16 @@ pub enum Command {
         /// Deployment of the Application's target, or of its previous state.
         work: WorkKind,
     },
-    /// Ensure that the operation has finished or never begins. Result: [`Input::Stopped`](super::Input), once
-    /// this is certain. The [`Run`](Self::Run) command of the same operation is ended first.
+    /// Ensure that the operation has finished or never begins. Result: [`Input::Stopped`](super::Input), when
+    /// this is certain. The operation's [`Run`](Self::Run) subscription ends first.
     Stop {
         /// Name of the Application.
         member: String,
         /// ID of the operation.
         operation: OperationId,
     },
-    /// Report observations of an Application as [`Input::Observed`](super::Input), beginning with the current
-    /// state.
+    /// Report observations of an Application as [`Input::Observed`](super::Input), beginning with the
+    /// Application's current state.
     WatchMember {
         /// Name of the Application.
         member: String,
@@ -71,7 +71,7 @@ impl Command {
         }
     }
 
-    /// Returns true for a subscription, which runs for as long as it is outstanding.
+    /// Returns true for a subscription, which runs while it is outstanding.
     pub fn is_subscription(&self) -> bool {
         matches!(self, Self::Run { .. } | Self::WatchMember { .. } | Self::AskGate { .. })
     }

@@ -1,4 +1,4 @@
-//! Decides which events an input causes in a state. The functions are pure: the same input and state always
+//! Events that an input causes in a state. The functions are pure: the same input, state and time always
 //! result in the same events.
 
 mod rejection;
@@ -32,7 +32,7 @@ pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Event>
     }
 }
 
-/// Starts a rollout. The step of each Application is decided once and recorded.
+/// Starts a rollout, and assigns each Application to a step. The recorded assignment never changes.
 fn start_rollout(request: &Request, now: Timestamp) -> Result<Vec<Event>, Rejection> {
     let mut names = BTreeSet::new();
     if let Some(twice) = request.members.iter().find(|member| !names.insert(&member.name)) {
@@ -96,7 +96,8 @@ fn decide_running(rollout: &Rollout, input: &Input, now: Timestamp) -> Result<Ve
     }
 }
 
-/// Handles an Application that has left the ApplicationSet. The Application's operation is stopped first.
+/// Handles an Application that has left the ApplicationSet. Stops the Application's operation first, if there
+/// is one.
 fn handle_removed_member(rollout: &Rollout, name: &str, now: Timestamp) -> Option<Vec<Event>> {
     let member = rollout.members.get(name)?;
     let (name, at) = (name.to_owned(), now);

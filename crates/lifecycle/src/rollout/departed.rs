@@ -1,5 +1,5 @@
-//! Applications that left the ApplicationSet during its rollout. Only the rollout's record still contains
-//! them.
+//! Applications that left the ApplicationSet during its rollout. Only the rollout's recorded events still
+//! contain these Applications.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub struct DepartedMemberView {
     /// Status when the Application left. Absent while the rollout is running, or if the events were
     /// compacted.
     pub status: Option<MemberStatus>,
-    /// Outcome, if it doesn't follow from the status.
+    /// Outcome, if the status alone doesn't show it.
     pub outcome: Option<MemberOutcome>,
     /// Description of the progress when the Application left.
     pub message: String,
@@ -41,8 +41,8 @@ pub struct DepartedMemberView {
     pub operation: Option<OperationId>,
 }
 
-/// Returns the Applications that left, with their progress, sorted by name. The result is based on all events
-/// of a rollout and omits Applications that came back.
+/// Returns the Applications that left, with their progress at that time, sorted by name. `events` must
+/// contain all events of a rollout. Applications that came back are omitted.
 ///
 /// # Errors
 ///
@@ -74,7 +74,7 @@ fn find_member<'a>(state: &'a State, name: &str) -> Option<&'a Member> {
     state.rollout()?.members.get(name)
 }
 
-/// Returns the Applications that left, if the state still contains them.
+/// Returns the Applications that left and that the state still contains, without their progress.
 pub(super) fn departed_from_state(rollout: &Rollout) -> Vec<DepartedMemberView> {
     let gone = rollout.members.iter().filter(|(_, member)| member.progress == Progress::Gone);
     let left = |(name, member): (&String, &Member)| DepartedMemberView {

@@ -1,6 +1,6 @@
-//! Recorded events. They are append-only: variants are never removed or reordered, because logs contain them.
-//! If a field of a variant changes, the variant gets the next kind number, and `read_earlier` reads its old
-//! layout.
+//! Recorded events. The type is append-only: variants are never removed or reordered, because logs contain
+//! them. If the fields of a variant change, the variant gets the next kind number, and `read_earlier` reads
+//! its old layout.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, OperationId, OperationPhase, Timestamp};
@@ -33,7 +33,7 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// The state machine made a transition.
+    /// The rollout entered another stage.
     Moved {
         /// New stage.
         to: Stage,
@@ -56,7 +56,7 @@ pub enum Event {
         /// Requester and reason.
         said: Attribution,
     },
-    /// It is an Application's turn to be updated.
+    /// An Application was promoted: it must be updated now.
     Promoted {
         /// Name of the Application.
         member: String,
@@ -106,7 +106,7 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// An Application was observed in a state that the rollout isn't waiting for.
+    /// An Application was observed, but not in the state that the rollout is waiting for.
     StatusObserved {
         /// Name of the Application.
         member: String,
@@ -115,7 +115,7 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// An operation that the rollout didn't start brought an Application to its target.
+    /// An Application was brought to its target by an operation that the rollout didn't start.
     OperationAdopted {
         /// Name of the Application.
         member: String,
@@ -131,7 +131,7 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// A Healthy Application is no longer Healthy, while it is being watched before the next step.
+    /// A Healthy Application stopped being Healthy while it was being watched before the next step.
     HealthLost {
         /// Name of the Application.
         member: String,
@@ -151,12 +151,12 @@ pub enum Event {
     StopRequested {
         /// Name of the Application.
         member: String,
-        /// State of the Application once the operation has stopped.
+        /// State that the Application enters when the operation has stopped.
         then: StopOutcome,
         /// Time of the event.
         at: Timestamp,
     },
-    /// An Application's operation has finished, or is certain never to begin.
+    /// An Application's operation was stopped: it has finished, or will certainly never begin.
     Stopped {
         /// Name of the Application.
         member: String,
@@ -184,7 +184,7 @@ pub enum Event {
         /// Requester and reason.
         said: Attribution,
     },
-    /// An Application no longer belongs to the ApplicationSet.
+    /// An Application isn't part of the ApplicationSet anymore.
     Removed {
         /// Name of the Application.
         member: String,
@@ -213,7 +213,7 @@ pub enum Event {
     Resumed(Attribution),
     /// A user terminated the rollout.
     TerminateRequested(Attribution),
-    /// The ApplicationSet now has different targets, or has the rollout's own targets again.
+    /// The ApplicationSet's targets changed, either to new targets or back to the rollout's own targets.
     TargetsChanged {
         /// Digest of the targets.
         targets: Digest,
@@ -231,7 +231,7 @@ pub enum Event {
     },
 }
 
-/// Application of the ApplicationSet, as recorded.
+/// Recorded data about an Application of the ApplicationSet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRecord {
     /// Name of the Application.

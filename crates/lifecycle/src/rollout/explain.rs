@@ -1,5 +1,5 @@
-//! Explains the current position of a rollout: the items that it is waiting for and for how long, deadlines,
-//! and the next step.
+//! Explanation of a rollout's current position: awaited items with the length of each wait, deadlines, and
+//! the next step.
 
 use tidegate_model::Timestamp;
 
@@ -118,8 +118,8 @@ fn explain_rolling(rollout: &Rollout, step: u32, now: Timestamp) -> Explanation 
     explanation
 }
 
-/// Returns the Applications that the rollout is waiting for, longest wait first. Omits Applications that are
-/// waiting for other Applications, unless users update them one by one.
+/// Returns the Applications that the rollout is waiting for, longest wait first. Omits Applications that only
+/// wait for other Applications. If users sync a step's Applications themselves, none are omitted.
 fn awaited_members(rollout: &Rollout, step: Option<u32>, now: Timestamp) -> Vec<AwaitedItem> {
     let members = rollout.members.iter().filter(|(_, member)| match step {
         Some(step) => member.place.step == Some(step) && !rollout.is_settled(member),
@@ -132,7 +132,8 @@ fn awaited_members(rollout: &Rollout, step: Option<u32>, now: Timestamp) -> Vec<
     sort_by_wait(awaited.collect())
 }
 
-/// Returns the reason why an Application isn't done, or `None` if it is waiting for other Applications.
+/// Returns the reason why the rollout is waiting for an Application, or `None` if the Application is done or
+/// waits for other Applications.
 fn describe_wait(rollout: &Rollout, member: &Member, now: Timestamp) -> Option<String> {
     let trouble = member.calls.describe_problem();
     let or_trouble = |text: String| if trouble.is_empty() { text } else { format!("{text}: {trouble}") };
@@ -156,7 +157,7 @@ fn describe_wait(rollout: &Rollout, member: &Member, now: Timestamp) -> Option<S
     }
 }
 
-/// Describes when an Application will be retried.
+/// Returns the description of a pending retry.
 fn describe_retry_time(rollout: &Rollout) -> &'static str {
     match rollout.paused {
         Some(_) => "it is retried when the rollout is resumed",

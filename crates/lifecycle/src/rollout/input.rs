@@ -19,7 +19,7 @@ pub enum Input {
         /// ID for the operation.
         operation: Result<OperationId, CallError>,
     },
-    /// Report on an operation that is [running](super::Command::Run). It may be late or repeated.
+    /// Report on an operation from [`Command::Run`](super::Command::Run). Reports may be late or repeated.
     OperationReported {
         /// Name of the Application.
         member: String,
@@ -28,21 +28,22 @@ pub enum Input {
         /// Content of the report.
         report: OperationReport,
     },
-    /// State of an Application that is being [watched](super::Command::WatchMember), reported once at the
-    /// start and after every change. Observations may be old or repeated.
+    /// State of an Application from [`Command::WatchMember`](super::Command::WatchMember), reported at the
+    /// start of the watch and after every change. Observations may be old or repeated.
     Observed {
         /// Name of the Application.
         member: String,
         /// Observed state.
         observation: MemberObservation,
     },
-    /// Result of [`Command::Stop`](super::Command): the operation has finished, or is certain never to begin.
+    /// Result of [`Command::Stop`](super::Command): the operation has finished, or will certainly never
+    /// begin.
     Stopped {
         /// Name of the Application.
         member: String,
         /// ID of the operation.
         operation: OperationId,
-        /// An error if the operation hasn't been stopped yet.
+        /// Error, if the operation couldn't be stopped.
         result: Result<(), CallError>,
     },
     /// Verdict of a gate. A repeated verdict is ignored.
@@ -57,7 +58,7 @@ pub enum Input {
     /// An engine resumes the rollout. Gates that were open when the previous engine stopped may be closed by
     /// now.
     Recovered,
-    /// An Application no longer belongs to the ApplicationSet.
+    /// An Application isn't part of the ApplicationSet anymore.
     Gone {
         /// Name of the Application.
         member: String,
@@ -67,7 +68,7 @@ pub enum Input {
         /// The new Application.
         member: Box<MemberSpec>,
     },
-    /// The ApplicationSet now has these targets. Ignored if they are the rollout's own targets.
+    /// Current targets of the ApplicationSet. Ignored if the targets haven't changed.
     NewTargets {
         /// Digest of the targets.
         targets: Digest,
@@ -100,7 +101,7 @@ pub enum UserRequest {
     Skip(Scope),
     /// Try again to deploy an Application's target, or the targets of all failed Applications of a step.
     Retry(Scope),
-    /// Don't start any more work. Running work continues, but paused time doesn't count toward deadlines.
+    /// Don't start any more work. Running work continues, and the pause doesn't count toward deadlines.
     Pause,
     /// Resume the rollout.
     Resume,
@@ -123,8 +124,7 @@ pub enum OperationReport {
     },
     /// The operation began.
     Started,
-    /// The operation doesn't begin, because the Application is already Synced with the target that the
-    /// operation would deploy.
+    /// The operation doesn't begin, because another operation has already deployed the same target.
     Deployed {
         /// Operation that deployed this target.
         operation: OperationId,
@@ -157,8 +157,8 @@ pub struct MemberObservation {
 }
 
 impl MemberObservation {
-    /// Returns the operation that proves that the given target was deployed. The operation deployed the
-    /// target, and the Application hasn't changed since then.
+    /// Returns the operation that deployed the given target, if the Application is still Synced with that
+    /// target.
     pub(crate) fn evidence_of(&self, target: &Target) -> Option<OperationId> {
         self.operation.filter(|_| self.synced && self.deployed.as_ref() == Some(target))
     }

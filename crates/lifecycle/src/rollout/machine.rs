@@ -8,7 +8,7 @@ use super::event::Event;
 use super::input::Input;
 use super::state::{Stage, State};
 use crate::driver::{LAZY_EVENT_WAIT_MAX, STATUS_EVENT_WAIT_MAX};
-use crate::machine::{IllegalEvent, Machine, Outstanding, Urgency};
+use crate::machine::{IllegalEvent, Machine, Outstanding, Urgency, implement_machine_core};
 use crate::operation::Verdict;
 
 /// A progressive sync, from start to end.
@@ -27,49 +27,20 @@ pub enum ObservationKey {
 impl Machine for ProgressiveSync {
     const KIND: StreamKind = StreamKind::ROLLOUT;
 
-    type State = State;
-    type Event = Event;
-    type Input = Input;
-    type Command = Command;
-    type Subject = Subject;
-    type ObservationKey = ObservationKey;
-    type Rejection = Rejection;
-
-    fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Event>, Rejection> {
-        super::decide(state, input, now)
-    }
-
-    fn advance(state: &State, now: Timestamp) -> Vec<Event> {
-        super::advance(state, now)
-    }
-
-    fn apply(state: State, event: &Event) -> Result<State, IllegalEvent> {
-        super::apply(state, event)
-    }
-
-    fn outstanding(state: &State, now: Timestamp) -> Outstanding<Command> {
-        super::outstanding(state, now)
-    }
+    implement_machine_core!();
 
     fn restarted_subjects(state: &State, event: &Event) -> Vec<Subject> {
         let Some(rollout) = state.rollout() else { return Vec::new() };
         match (event, &rollout.stage) {
             // After a failed call, the subscription doesn't send any more reports.
             (Event::CallFailed { member, .. }, _) => vec![Subject::Operation(member.clone())],
-            // The same step may be held again before any command has run, so its gates must be queried again.
+            // A step can be held a second time before the subscriptions of the first time have ended. Its
+            // gates must still be queried again.
             (Event::Moved { .. }, Stage::Held { step }) => {
                 rollout.external_gates(*step).map(|gate| Subject::Gate(gate.clone())).collect()
             }
             _ => Vec::new(),
         }
-    }
-
-    fn subject(command: &Command) -> Subject {
-        command.subject()
-    }
-
-    fn is_subscription(command: &Command) -> bool {
-        command.is_subscription()
     }
 
     fn observation_key(input: &Input) -> Option<ObservationKey> {
@@ -82,8 +53,8 @@ impl Machine for ProgressiveSync {
 
     fn urgency(_: &State, event: &Event) -> Urgency {
         match event {
-            // If one of these events is lost, the machine derives it again from the recorded state, or the
-            // subscription reports it again.
+            // If one of these events is lost, the machine derives it from the recorded state again, or the
+            // subscription repeats its report.
             Event::Promoted { .. } => Urgency::Within(LAZY_EVENT_WAIT_MAX),
             Event::SyncWindowChanged { .. }
             | Event::OperationStarted { .. }
@@ -96,20 +67,8 @@ impl Machine for ProgressiveSync {
         }
     }
 
-    fn is_over(state: &State) -> bool {
-        state.is_finished()
-    }
-
     fn snapshot_weight(state: &State) -> u64 {
         let members = state.rollout().map_or(0, |rollout| rollout.members.len());
         u64::try_from(members).unwrap_or(u64::MAX)
-    }
-
-    fn abort_input(reason: String) -> Input {
-        Input::Abort { reason }
-    }
-
-    fn is_late(rejection: &Rejection) -> bool {
-        matches!(rejection, Rejection::Stale { .. })
     }
 }

@@ -1,5 +1,5 @@
-//! Messages that users match on. Messages about single Applications are identical to Argo CD's
-//! (`status.applicationStatus[].message`) wherever Argo CD has the same state.
+//! Messages, which scripts of users may match. If Argo CD has the same state of an Application, the message
+//! is identical to Argo CD's (`status.applicationStatus[].message`).
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tidegate_model::format_duration;
 use super::state::{Cause, End, Member, Progress, Rollout, StopOutcome, WorkKind};
 use crate::fleet::{Attribution, format_application_count, join_names, step_name};
 
-/// Reason that every operation started by a rollout has in `operation.info`.
+/// Reason in the `operation.info` of every operation that a rollout starts.
 pub const OPERATION_REASON: &str = "ApplicationSet RollingSync triggered a sync of this Application resource";
 
 pub(super) const COMPLETED_MESSAGE: &str = "ApplicationSet Rollout has completed";
@@ -20,17 +20,17 @@ pub(super) const RESYNC_MESSAGE: &str = "Application needs another sync, setting
 /// Prefix of a delay that isn't caused by a sync window.
 const APPROVAL_PREFIX: &str = "the approval of its plan: ";
 
-/// Describes a missing approval as a delay of a sync.
+/// Returns the description of a sync's delay that is caused by a missing approval.
 pub(super) fn missing_approval_message(plan: &str) -> String {
     format!("{APPROVAL_PREFIX}{plan}")
 }
 
-/// Returns true if the delay is caused by a missing approval.
+/// Returns true if a missing approval causes the delay.
 pub(super) fn is_missing_approval(window: &str) -> bool {
     window.starts_with(APPROVAL_PREFIX)
 }
 
-/// Describes the delay of a sync.
+/// Completes the description of a sync's delay for a message.
 pub(super) fn delay_message(window: &str) -> String {
     if is_missing_approval(window) { window.to_owned() } else { format!("a sync window: {window}") }
 }
@@ -105,7 +105,8 @@ pub(super) fn terminated_message(attribution: &Attribution) -> String {
     format!("terminated by {}", attribution.display())
 }
 
-/// Returns the message of a completed rollout, including the Applications that were left behind.
+/// Returns the message of a completed rollout. Lists the Applications that aren't at their targets, grouped
+/// by the reason.
 pub(super) fn completed_message(rollout: &Rollout) -> String {
     let names_of = |is_it: fn(&Progress) -> bool| -> Vec<&str> {
         let members = rollout.members.iter().filter(|(_, member)| member.place.step.is_some());

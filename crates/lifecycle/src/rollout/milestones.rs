@@ -6,10 +6,11 @@ use super::messages;
 use super::state::{Cause, End, Outcome, Rollout, Stage, State, StepState};
 use crate::fleet::{Attribution, Milestone, MilestoneReason, format_application_count, step_name};
 
-/// Returns all milestones so far that are still relevant.
+/// Returns all milestones of the rollout so far, except those that later events have superseded.
 pub fn milestones(state: &State) -> Vec<Milestone> {
     let Some(rollout) = state.rollout() else { return Vec::new() };
-    // This function is called after every change, possibly with thousands of Applications and many steps.
+    // The Applications are counted in one pass, because this function is called after every change, possibly
+    // with thousands of Applications and many steps.
     let mut members = BTreeMap::<u32, u32>::new();
     for step in
         rollout.members.values().filter_map(|member| member.place.step.filter(|_| member.is_selected()))
@@ -65,7 +66,8 @@ fn step_milestones(rollout: &Rollout, step: u32, state: &StepState, members: u32
             Cause::Failures(_) => MilestoneReason::StepFailed,
         };
         let what = format!("failed-{}", state.forgiven);
-        // The end time shows consumers whether the milestone is new.
+        // A failure is recorded without its time. If the rollout has ended, its end time is used, so that
+        // consumers can detect an old milestone.
         let at = rollout.outcome.as_ref().map(|outcome| outcome.at);
         all.push(milestone(&what, reason, failure.message.clone(), at));
     }

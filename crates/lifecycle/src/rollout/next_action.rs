@@ -9,7 +9,7 @@ use crate::operation::Verdict;
 #[cfg(test)]
 mod tests;
 
-/// Event that a rollout is waiting for, or the rollout's result. Each variant has a next action.
+/// Event that a rollout is waiting for, or the rollout's result. Each variant results in a next action.
 #[derive(Clone, Debug, PartialEq)]
 enum Wait<'a> {
     /// The rollout is starting.
@@ -66,29 +66,34 @@ impl Wait<'_> {
             Some((namespace, _)) => format!("{namespace}/{name}"),
             None => name.to_owned(),
         };
-        let explain = |name: &str| format!("`tidegate app explain {}` shows its state", full(name));
+        let explain =
+            |name: &str| format!("`tidegate app explain {}` shows the Application's state", full(name));
         let resume = format!("tidegate appset resume {set}");
         let skip = |name: &str| {
-            format!("`tidegate appset skip {set} --app {name} --reason TEXT` continues without it")
+            format!(
+                "`tidegate appset skip {set} --app {name} --reason TEXT` continues without the Application"
+            )
         };
         match self {
             Self::Start => NextAction::wait("the first step is evaluated"),
-            Self::Resume => NextAction::run(resume, "continues it"),
-            Self::Failure(step) => NextAction::run(resume, "continues it without the failed Applications")
-                .or(&format!(
+            Self::Resume => NextAction::run(resume, "continues the rollout"),
+            Self::Failure(step) => {
+                NextAction::run(resume, "continues the rollout without the failed Applications").or(&format!(
                     "before that, `tidegate appset retry {set} --step {step}` retries the failed Applications"
-                )),
+                ))
+            }
             Self::Approval => NextAction::run(format!("tidegate appset approve {set}"), "opens the step"),
             Self::Soak(until) => NextAction::wait(&format!("the soak time ends at {until}")),
             Self::Gate(gate, reason) => NextAction::wait(&format!("the gate {gate} opens ({reason})")),
-            Self::Gates => NextAction::wait("its gates have reported their results"),
+            Self::Gates => NextAction::wait("the gates have reported their results"),
             Self::FailedMember(name) => NextAction::run(
                 format!("tidegate appset retry {set} --app {name}"),
-                "retries it once the cause is fixed",
+                "retries the Application once the cause is fixed",
             )
             .or(&skip(name)),
             Self::ManualSync(name) => {
-                NextAction::run(format!("tidegate app sync {}", full(name)), "syncs it").or(&skip(name))
+                NextAction::run(format!("tidegate app sync {}", full(name)), "syncs the Application")
+                    .or(&skip(name))
             }
             Self::Delayed(name) => {
                 NextAction::wait(&format!("the sync of Application {name} may start")).or(&explain(name))
@@ -108,9 +113,9 @@ impl Wait<'_> {
                 .or(&explain(name)),
             Self::Retry(name) => NextAction::wait(&format!("Application {name} is retried")),
             Self::NextStep => NextAction::wait("the next step starts"),
-            Self::End => NextAction::nothing("it ends when its running operations have ended"),
+            Self::End => NextAction::nothing("the rollout ends when its running operations have ended"),
             Self::Completed => NextAction::nothing("the next rollout starts when the targets change"),
-            Self::Superseded => NextAction::nothing("the rollout to the new targets takes over its work"),
+            Self::Superseded => NextAction::nothing("the rollout to the new targets takes over the work"),
             Self::Unfinished => NextAction::run(
                 format!("tidegate appset retry {set}"),
                 "starts it again once the cause is fixed",
@@ -161,7 +166,8 @@ fn held_wait(rollout: &Rollout, step: u32, now: Timestamp) -> Wait<'_> {
     closed.or(soak).unwrap_or(Wait::Gates)
 }
 
-/// Returns the wait that most needs a user's action, otherwise the longest wait.
+/// Returns the most important wait of a step. Waits that need a user's action come first. Among equal waits,
+/// the longest comes first.
 fn rolling_wait(rollout: &Rollout, step: u32, now: Timestamp) -> Wait<'_> {
     let unsettled = rollout.members_in_step(step).filter(|(_, member)| !rollout.is_settled(member));
     let waits = unsettled.filter_map(|(name, member)| {
@@ -172,7 +178,7 @@ fn rolling_wait(rollout: &Rollout, step: u32, now: Timestamp) -> Wait<'_> {
     first.map_or(Wait::NextStep, |(_, _, wait)| wait)
 }
 
-/// Returns the priority with which the waits of Applications are reported.
+/// Returns the priority of an Application's wait. The wait with the lowest number is reported.
 fn rank(wait: &Wait<'_>) -> u8 {
     match wait {
         Wait::FailedMember(_) => 0,
@@ -193,7 +199,7 @@ fn member_wait<'a>(rollout: &Rollout, name: &'a str, member: &Member, now: Times
         Progress::Settling { .. } => Some(Wait::Health(name)),
         Progress::Stopping { .. } => Some(Wait::Stop(name)),
         Progress::Failed { .. } => Some(Wait::FailedMember(name)),
-        // The Application is waiting for other Applications, or is done.
+        // These Applications are done, or only wait for other Applications.
         Progress::Waiting
         | Progress::Healthy { .. }
         | Progress::RolledBack { .. }

@@ -1,5 +1,5 @@
-//! Outstanding commands of a rollout. They depend only on the state and the time, so recovery doesn't need
-//! separate code.
+//! Outstanding commands of a rollout. They depend only on the state and the time, so a restarted engine
+//! computes the same commands.
 
 use tidegate_model::Timestamp;
 
@@ -20,7 +20,7 @@ pub fn outstanding(state: &State, now: Timestamp) -> Outstanding<Command> {
     outstanding
 }
 
-/// Adds the commands for an Application. During a pause, no work starts, but running operations are still
+/// Adds the commands for an Application. A pause prevents new work, but running operations are still
 /// observed.
 fn add_member_commands(
     rollout: &Rollout,

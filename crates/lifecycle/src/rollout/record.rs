@@ -69,8 +69,8 @@ impl LogRecord for State {
     }
 }
 
-/// Details of a rollout, as shown in lists. The log keeps them longer than the events. Their layout is part
-/// of the on-disk format.
+/// Details of a rollout, as shown in lists. The log keeps the details longer than the events. Their layout is
+/// part of the on-disk format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     /// Digest that distinguishes the rollout's targets from other targets of the ApplicationSet.
@@ -89,13 +89,13 @@ pub struct Details {
     pub by: String,
     /// Distinct target revisions of the Applications, up to a maximum. Empty if unknown.
     pub revisions: Vec<String>,
-    /// Number of Applications that a step selects and a user skipped. They don't count as Healthy.
+    /// Number of selected Applications that a user skipped. Skipped Applications don't count as Healthy.
     pub skipped: u32,
 }
 
 impl Details {
-    /// Returns the details of a rollout in this state, or `None` before it begins. Called for every batch, so
-    /// it doesn't build a view.
+    /// Returns the details of a rollout in this state, or `None` before it begins. Doesn't build a view,
+    /// because this function is called for every batch.
     pub fn from_state(state: &State) -> Option<Self> {
         let rollout = state.rollout()?;
         let selected = || rollout.members.values().filter(|member| member.is_selected());

@@ -1,5 +1,4 @@
-//! Content of a rollout request, represented by plain types. The code that reads the ApplicationSet creates
-//! these values.
+//! Content of a rollout request. The code that reads the ApplicationSet creates these values.
 
 use std::time::Duration;
 
@@ -40,10 +39,10 @@ pub struct Step {
     pub gates: Vec<String>,
     /// Maximum duration, measured from the opening of the step. `None` means no limit.
     pub deadline: Option<Duration>,
-    /// Maximum number of failed Applications that the rollout tolerates. With `None`, a failed Application
-    /// keeps its place and keeps the step open until a user handles the failure.
+    /// Maximum number of failed Applications. The step passes despite this many failures. With `None`, a
+    /// failed Application keeps the step open until a user handles the failure.
     pub max_failures: Option<u32>,
-    /// Action to take when more Applications fail or the deadline passes.
+    /// Action to take when more Applications fail than `max_failures`, or when the deadline passes.
     pub on_failure: OnFailure,
 }
 
@@ -62,8 +61,8 @@ pub enum OnFailure {
 /// Options for a rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// Maximum time for which an Application may be Pending, which means that it was promoted but its
-    /// operation hasn't begun. Delays caused by a sync window don't count.
+    /// Maximum time between the promotion of an Application and the start of its operation. Delays caused by
+    /// a sync window don't count.
     pub pending_timeout: Option<Duration>,
     /// Action to take when an Application is Pending for longer than `pending_timeout`.
     pub on_pending: OnPending,
@@ -94,7 +93,7 @@ pub enum OnNewTargets {
     Finish,
 }
 
-/// Application of the ApplicationSet.
+/// Application in a rollout request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberSpec {
     /// Name, unique within the ApplicationSet. Includes the namespace if it differs from the
@@ -106,16 +105,16 @@ pub struct MemberSpec {
     pub target: Target,
     /// Current deployment, or `None` if the Application was never deployed.
     pub before: Option<DeployedState>,
-    /// Operation that has already deployed this exact target, if the Application has since been observed
-    /// Synced and Healthy. In that case, the rollout doesn't have to update the Application.
+    /// Operation that has already deployed this exact target, if the Application was observed Synced and
+    /// Healthy afterwards. The rollout then doesn't update the Application.
     pub done_by: Option<OperationId>,
 }
 
 /// Deployment of an Application at the start of the rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeployedState {
-    /// Newest successful operation, if known. Neither this operation nor earlier ones count as evidence for
-    /// this rollout.
+    /// Newest successful operation, if known. This operation and earlier operations don't count as evidence
+    /// for the rollout.
     pub operation: Option<OperationId>,
     /// Target that this operation deployed.
     pub target: Target,
@@ -124,7 +123,7 @@ pub struct DeployedState {
 /// Exact target of an Application, with branches and version ranges resolved.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Target {
-    /// Revisions, one per source, in order.
+    /// Revisions, one per source, in the order of the sources.
     pub revisions: Vec<String>,
     /// Digest of the Application's generated spec. A change of the spec alone also creates a new target.
     pub spec: Digest,

@@ -1,4 +1,4 @@
-//! Predicates shared by several functions of the machine.
+//! Predicates about a rollout, shared by several modules of the machine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,14 +30,14 @@ impl Progress {
         matches!(self, Self::Promoted | Self::Named { .. } | Self::Running { .. } | Self::Stopping { .. })
     }
 
-    /// Returns true if the Application occupies one of the places of its step. Users see it as Pending or
-    /// Progressing.
+    /// Returns true if the Application counts toward the step's `maxUpdate`. Its displayed status is Pending
+    /// or Progressing.
     pub(super) fn is_in_flight(&self) -> bool {
         self.is_active() || matches!(self, Self::Settling { .. })
     }
 
-    /// Returns true if the rollout no longer waits for the Application. For failed Applications, this depends
-    /// on the step.
+    /// Returns true if the rollout doesn't wait for the Application anymore. Returns false for failed
+    /// Applications, which also depend on their step ([`Rollout::is_settled`]).
     fn is_settled(&self) -> bool {
         matches!(
             self,
@@ -52,7 +52,8 @@ impl Progress {
 }
 
 impl Member {
-    /// Returns true if the Application is Pending and the time counts toward the timeout.
+    /// Returns true if the Application is Pending and isn't delayed by a sync window or a missing approval.
+    /// Only this time counts toward the timeout.
     pub(super) fn is_pending(&self) -> bool {
         matches!(self.progress, Progress::Promoted | Progress::Named { window: None, .. })
     }
@@ -65,15 +66,15 @@ impl Member {
     }
 
     /// Returns true if the given operation, which deployed the Application's target, can replace an operation
-    /// that hasn't begun. This way, no hook runs twice for the same target. Operations that were known before
-    /// a retry or before the rollout don't count.
+    /// that hasn't begun. The replacement prevents hooks from running twice for the same target. Operations
+    /// from before the rollout, or from before a retry, can't replace another operation.
     pub(super) fn can_adopt(&self, operation: OperationId) -> bool {
         let known = self.before.as_ref().and_then(|before| before.operation);
         self.work == WorkKind::Sync && known.is_none_or(|known| operation > known)
     }
 
-    /// Returns true if this rollout changed the Application and must roll it back once all work on it has
-    /// stopped.
+    /// Returns true if this rollout changed the Application and must now roll it back. Returns false while
+    /// work on the Application is running.
     pub(super) fn needs_rollback(&self) -> bool {
         let is_over = matches!(
             self.progress,
@@ -86,8 +87,8 @@ impl Member {
         self.touched && self.before.is_some() && self.work == WorkKind::Sync && is_over
     }
 
-    /// Returns true if the Application is waiting to be promoted again after one of this rollout's operations
-    /// has worked on it.
+    /// Returns true if the Application is waiting to be promoted again, after an earlier operation of this
+    /// rollout.
     pub(super) fn is_awaiting_retry(&self) -> bool {
         self.progress == Progress::Waiting && self.work == WorkKind::Sync && self.touched
     }
@@ -105,7 +106,7 @@ impl Member {
         )
     }
 
-    /// Returns true if a step selects the Application and it still exists.
+    /// Returns true if a step selects the Application and the Application hasn't left the ApplicationSet.
     pub(super) fn is_selected(&self) -> bool {
         self.place.step.is_some() && self.progress != Progress::Gone
     }
@@ -115,13 +116,13 @@ impl Member {
     }
 }
 
-/// Lists the Applications that can be skipped now, by step, such as `step 1: dev; step 2: qa`. Empty if there
-/// are none.
+/// Lists the Applications that can be skipped now, by step, such as `step 1: dev; step 2: qa`. Returns an
+/// empty string if there are none.
 pub fn list_skippable(rollout: &Rollout) -> String {
     rollout.list_by_step(Member::can_be_skipped)
 }
 
-/// Lists the Applications that can be retried now, by step. Empty if there are none.
+/// Lists the Applications that can be retried now, by step. Returns an empty string if there are none.
 pub fn list_retryable(rollout: &Rollout) -> String {
     rollout.list_by_step(|member| rollout.can_be_retried(member, false))
 }
@@ -152,14 +153,14 @@ impl Rollout {
         }
     }
 
-    /// Returns the Applications of a step that still exist, by name.
+    /// Returns the Applications of a step, by name, except those that have left the ApplicationSet.
     pub fn members_in_step(&self, step: u32) -> impl Iterator<Item = (&String, &Member)> {
         let is_there = |member: &Member| member.progress != Progress::Gone;
         self.members.iter().filter(move |(_, member)| member.place.step == Some(step) && is_there(member))
     }
 
     /// Lists the Applications that match a predicate, by step, such as `step 1: dev-a, dev-b; step 2: qa`.
-    /// Empty if there are none.
+    /// Returns an empty string if there are none.
     pub(super) fn list_by_step(&self, is_it: impl Fn(&Member) -> bool) -> String {
         let of_step = |(step, _): (u32, &StepState)| {
             let members = self.members_in_step(step).filter(|(_, member)| is_it(member));
@@ -168,10 +169,9 @@ impl Rollout {
         join_names_by_place((0..).zip(&self.steps).map(of_step))
     }
 
-    /// Returns true if a retry applies to an Application. The retry of a step applies to its failed
-    /// Applications. The retry of a single Application also applies if its operation succeeded without the
-    /// Application becoming Healthy, or if it was skipped. Applications of a passed step aren't retried,
-    /// because later steps depend on that step.
+    /// Returns true if a retry applies to an Application. Retrying a whole step applies only to failed
+    /// Applications. Retrying a single Application also applies if it was skipped, or isn't Healthy after its
+    /// operation. Applications of a passed step can't be retried, because later steps depend on that step.
     pub(super) fn can_be_retried(&self, member: &Member, is_whole_step: bool) -> bool {
         let has_passed = match self.stage {
             Stage::Begun => false,
@@ -206,7 +206,7 @@ impl Rollout {
         most.is_some_and(|most| failures <= most)
     }
 
-    /// Returns true if the rollout no longer waits for an Application.
+    /// Returns true if the rollout doesn't wait for an Application anymore.
     pub(super) fn is_settled(&self, member: &Member) -> bool {
         member.progress.is_settled()
             || member.has_failed()
@@ -241,9 +241,9 @@ impl Rollout {
         max.limit_for(count(self.members_in_step(step)))
     }
 
-    /// Returns the number of additional Applications of the current step that may begin. A failed Application
-    /// keeps its place unless the step tolerates failures. A step that updates Applications one by one
-    /// therefore stops at a failed one.
+    /// Returns the number of further Applications of the current step that may be promoted. A failed
+    /// Application still counts as in flight, unless the step tolerates failures. A step that updates
+    /// Applications one by one therefore stops at a failed Application.
     pub(super) fn remaining_capacity(&self, step: u32) -> usize {
         let rolls_back = matches!(self.stage, Stage::RollingBack { .. });
         let budget = if rolls_back { self.update_limit(step).max(1) } else { self.update_limit(step) };
@@ -255,8 +255,8 @@ impl Rollout {
         usize::try_from(budget.saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    /// Returns true if new targets end this rollout. New targets don't end a rollout that a user has paused.
-    /// However, they do end a rollout that is paused only because its step failed.
+    /// Returns true if new targets end this rollout. If a user has paused the rollout, new targets don't end
+    /// it. A pause after a failed step doesn't prevent the end.
     pub(super) fn is_superseded(&self) -> bool {
         let has_failed = self.current_step().and_then(|step| self.step(step)?.failed.as_ref()).is_some();
         self.options.on_new_targets == OnNewTargets::Supersede
@@ -281,8 +281,8 @@ impl Rollout {
             && self.step(step).is_some_and(|step| step.approved.is_none())
     }
 
-    /// Returns the step whose Applications are watched before the given step begins, and the end of that
-    /// period. The first step to begin doesn't soak.
+    /// Returns the step whose Applications are watched before the given step begins, and the end of the soak
+    /// time. Returns `None` if no earlier step has passed.
     pub(super) fn soak_period(&self, step: u32) -> Option<(u32, Timestamp)> {
         let longest: Duration = self.step_gates(step).iter().filter_map(|gate| soak_duration(gate)).max()?;
         let before = (0..step).filter_map(|index| Some((self.step(index)?.passed_at?, index)));
@@ -313,7 +313,7 @@ impl Rollout {
         }
     }
 
-    /// Returns true if a step is being watched before the held step may begin.
+    /// Returns true if the Applications of a step are being watched before the held step may begin.
     pub(super) fn is_soaking(&self, step: u32, now: Timestamp) -> bool {
         let Stage::Held { step: held } = self.stage else { return false };
         self.soak_period(held).is_some_and(|(soaking, until)| soaking == step && now < until)

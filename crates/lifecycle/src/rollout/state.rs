@@ -1,4 +1,4 @@
-//! State of a rollout. Only [`apply`](super::apply()) creates it.
+//! State of a rollout. Only [`apply`](super::apply()) creates new states.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ pub struct Rollout {
     pub paused: Option<Attribution>,
     /// Requester of the termination and the reason, if it was requested.
     pub terminated: Option<Attribution>,
-    /// Newer targets of the ApplicationSet, if any.
+    /// Newer targets of the ApplicationSet, if they differ from the rollout's targets.
     pub new_targets: Option<NewTargets>,
     /// Outcome, if the rollout has finished.
     pub outcome: Option<Outcome>,
@@ -96,7 +96,7 @@ pub struct NewTargets {
 pub enum Stage {
     /// No step has been evaluated yet.
     Begun,
-    /// A step can't open yet because of gates or missing approvals.
+    /// A step can't open yet because a gate is closed or an approval is missing.
     Held {
         /// Index of the step.
         step: u32,
@@ -146,7 +146,7 @@ pub enum End {
     Failed,
     /// A step failed, and its Applications were rolled back.
     RolledBack,
-    /// The ApplicationSet has different targets now.
+    /// The ApplicationSet's targets changed.
     Superseded,
     /// A user terminated the rollout.
     Terminated,
@@ -178,7 +178,8 @@ pub struct StepState {
     pub passed_at: Option<Timestamp>,
     /// Failure, if the step has failed. Cleared when a user resumes the rollout.
     pub failed: Option<Failure>,
-    /// Number of Applications that had already failed when a user resumed the rollout.
+    /// Number of Applications that had already failed when a user resumed the rollout. These failures are
+    /// tolerated.
     pub forgiven: u32,
     /// Approval, if the step was approved.
     pub approved: Option<Attribution>,
@@ -189,14 +190,14 @@ pub struct StepState {
 pub struct Failure {
     /// Cause of the failure.
     pub cause: Cause,
-    /// Message that contains the affected Applications at the time of the failure.
+    /// Message that lists the affected Applications at the time of the failure.
     pub message: String,
 }
 
 /// Cause of a step's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// This number of Applications failed.
+    /// Too many Applications failed. The value is their number.
     Failures(u32),
     /// The step's deadline passed.
     Deadline,
@@ -215,9 +216,9 @@ pub struct Member {
     pub work: WorkKind,
     /// Progress of the work.
     pub progress: Progress,
-    /// Time at which the Application got its current status.
+    /// Time of the Application's last status change.
     pub since: Timestamp,
-    /// Observation after the end of the Application's operation.
+    /// Newest relevant observation in the current progress.
     pub seen: Option<MemberObservation>,
     /// Failed calls for the Application.
     pub calls: CallFailures,
@@ -259,8 +260,8 @@ pub enum Progress {
         /// ID of the operation.
         operation: OperationId,
     },
-    /// The Application's operation succeeded. The rollout is waiting for a later observation of the
-    /// Application as Synced and Healthy.
+    /// The Application's operation succeeded. The rollout is waiting until the Application is observed Synced
+    /// and Healthy.
     Settling {
         /// ID of the operation.
         operation: OperationId,
@@ -285,25 +286,25 @@ pub enum Progress {
         /// Error message.
         message: String,
     },
-    /// The Application's operation must end or never begin.
+    /// The Application's operation is being stopped, or prevented from beginning.
     Stopping {
         /// ID of the operation.
         operation: OperationId,
-        /// State of the Application once the operation has stopped.
+        /// State that the Application enters when the operation has stopped.
         then: StopOutcome,
     },
-    /// The Application was Pending for too long, and counts as Healthy because the ApplicationSet's options
-    /// say so.
+    /// The Application was Pending for too long and, according to the ApplicationSet's options, counts as
+    /// Healthy.
     Assumed,
     /// A user skipped the Application.
     Skipped(Attribution),
-    /// The Application no longer belongs to the ApplicationSet.
+    /// The Application isn't part of the ApplicationSet anymore.
     Gone,
     /// The Application was added after its step had passed. The next rollout includes it.
     Late,
 }
 
-/// State of an Application once its operation has finished or is certain never to begin.
+/// State that an Application enters when its operation has finished, or will certainly never begin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopOutcome {
     /// The Application waits to be promoted.

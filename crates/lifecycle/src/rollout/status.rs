@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::request::Target;
 use super::state::{Member, Progress};
 
-/// Status of an Application in a progressive sync, in Argo CD's terms.
+/// Status of an Application in a progressive sync. The values are Argo CD's, except for `RolledBack`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "RolloutStatus")]
 pub enum MemberStatus {
@@ -17,7 +17,7 @@ pub enum MemberStatus {
     /// The Application's sync has begun. If the sync fails, the status remains until a user handles the
     /// failure.
     Progressing,
-    /// The Application is at its target, Synced and Healthy. Also used if the rollout no longer waits for the
+    /// The Application is at its target, Synced and Healthy. Also used if the rollout doesn't wait for the
     /// Application for another reason, which the message explains.
     Healthy,
     /// The Application was rolled back to its previous deployment, because it didn't reach its target. Argo
@@ -25,7 +25,7 @@ pub enum MemberStatus {
     RolledBack,
 }
 
-/// Outcome of an Application in cases that Argo CD's status doesn't distinguish.
+/// Outcome of an Application, if Argo CD's status alone doesn't show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "RolloutOutcome")]
 pub enum MemberOutcome {

@@ -24,13 +24,13 @@ pub struct StepWait {
 pub enum WaitReason {
     /// A user paused the rollout.
     Paused,
-    /// An Application failed, and no user has handled the failure yet.
+    /// An Application failed, and a user must handle the failure.
     Failed,
-    /// The step isn't approved, or the plan of an Application isn't.
+    /// The approval of the step, or of an Application's plan, is missing.
     Approval,
     /// A gate is closed.
     Gate,
-    /// The previous step is being watched for some time.
+    /// The soak time after the previous step hasn't ended.
     Soak,
     /// Users must sync the Applications of the step, because `maxUpdate` is 0.
     Manual,
@@ -61,8 +61,8 @@ impl fmt::Display for WaitReason {
     }
 }
 
-/// Returns the current step's wait. If there are several waits, returns one that a user must handle,
-/// otherwise the longest.
+/// Returns the current step's wait. If there are several, a wait that a user must handle comes first, then
+/// the longest wait.
 pub fn current_wait(state: &State) -> Option<StepWait> {
     let State::Running(rollout) = state else { return None };
     let step = rollout.current_step()?;
@@ -94,7 +94,8 @@ fn held_reason(rollout: &Rollout, step: u32) -> WaitReason {
     }
 }
 
-/// Returns the wait of an Application, or `None` if it is waiting for other Applications or is done.
+/// Returns the reason for an Application's wait, or `None` if the Application is done or only waits for other
+/// Applications.
 fn member_reason(rollout: &Rollout, step: u32, member: &Member) -> Option<WaitReason> {
     let is_manual = || rollout.step(step).is_some_and(|step| step.step.max_update.is_manual());
     match &member.progress {

@@ -36,7 +36,7 @@ pub struct RolloutView {
     pub end: Option<End>,
     /// Description of the current state, or the reason for the end.
     pub message: String,
-    /// Person who paused the rollout, and the reason.
+    /// User who paused the rollout, and the reason.
     #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
     /// Start time.
@@ -47,7 +47,8 @@ pub struct RolloutView {
     pub steps: Vec<StepView>,
     /// Applications of the ApplicationSet, by name.
     pub members: Vec<MemberView>,
-    /// Applications that left the ApplicationSet during the rollout, by name. They aren't in `members`.
+    /// Applications that left the ApplicationSet during the rollout, by name. These Applications aren't in
+    /// `members`.
     #[serde(rename = "departed", default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<DepartedMemberView>,
 }
@@ -59,7 +60,8 @@ pub enum StepStatus {
     /// The rollout hasn't reached the step yet.
     #[default]
     Waiting,
-    /// The rollout has reached the step, but gates or missing approvals prevent it from opening.
+    /// The rollout has reached the step, but a closed gate or a missing approval prevents the step from
+    /// opening.
     Held,
     /// The step's Applications are being updated to their targets.
     Rolling,
@@ -100,7 +102,7 @@ pub struct StepView {
     /// Gates that must open before the step begins.
     #[serde(default)]
     pub gates: Vec<String>,
-    /// Person who approved the step, and the reason.
+    /// User who approved the step, and the reason.
     #[serde(rename = "approvedBy", default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<String>,
     /// Maximum duration in seconds. Absent if there is no limit.
@@ -109,7 +111,7 @@ pub struct StepView {
     /// Maximum number of failed Applications. If absent, a failed Application keeps the step open.
     #[serde(default)]
     pub max_failures: Option<u32>,
-    /// Action to take when more Applications fail or the deadline passes.
+    /// Action to take when more Applications fail than `maxFailures`, or when the deadline passes.
     #[serde(default)]
     pub on_failure: OnFailure,
     /// Time at which work on the first of the step's Applications began.
@@ -118,7 +120,7 @@ pub struct StepView {
     pub passed_at: Option<Timestamp>,
 }
 
-/// Application of the ApplicationSet: one entry of `status.applicationStatus`.
+/// Application of the ApplicationSet, as in an entry of `status.applicationStatus`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RolloutMember")]
@@ -127,7 +129,7 @@ pub struct MemberView {
     pub application: String,
     /// Status.
     pub status: MemberStatus,
-    /// Outcome, if it doesn't follow from the status.
+    /// Outcome, if the status alone doesn't show it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<MemberOutcome>,
     /// Number of the Application's step, starting at 1. `-1` if no step selects it.
@@ -137,12 +139,12 @@ pub struct MemberView {
     /// Revisions of the Application's target. After a rollback, these are the revisions of its previous
     /// deployment.
     pub target_revisions: Vec<String>,
-    /// Time at which the Application got its current status.
+    /// Time of the Application's last status change.
     pub last_transition_time: Timestamp,
     /// Operation that is deploying or has deployed these revisions. In the record of a finished rollout, this
     /// is the Application's last operation, even if it was stopped or the Application was skipped.
     pub operation: Option<OperationId>,
-    /// Later steps that also select the Application. They don't update it.
+    /// Later steps that also select the Application. These steps don't update it.
     #[serde(rename = "otherSteps")]
     pub also: Vec<u32>,
 }
@@ -246,7 +248,7 @@ fn step_status(rollout: &Rollout, step: u32) -> StepStatus {
     }
 }
 
-/// Returns the condition `RolloutProgressing`: its value, message and reason, as in Argo CD.
+/// Returns the value, message and reason of the `RolloutProgressing` condition, as in Argo CD.
 pub fn progressing_condition(rollout: &Rollout) -> (bool, String, &'static str) {
     // A paused rollout remains at its step, even if all Applications of the step are done.
     let paused = rollout.current_step().filter(|_| rollout.paused.is_some());
@@ -261,7 +263,7 @@ pub fn progressing_condition(rollout: &Rollout) -> (bool, String, &'static str) 
             (true, message, "ApplicationSetModified")
         }
         None => match &rollout.outcome {
-            // Readers of the condition must not mistake an early end for a completed rollout.
+            // The condition must not show an early end as a completed rollout.
             Some(Outcome { end, message, .. }) if *end != End::Completed => {
                 (false, message.clone(), "ApplicationSetRolloutEnded")
             }

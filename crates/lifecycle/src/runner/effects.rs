@@ -7,15 +7,15 @@ use tidegate_model::Timestamp;
 use crate::driver::MachineBatch;
 use crate::machine::Machine;
 
-/// Executes the commands of one machine, and owns the resources that they need: manifests, connections,
+/// Executor of one machine's commands. Owns the resources that the commands need: manifests, connections,
 /// timers.
 ///
-/// The runner decides which command starts, and when. The effects start the command and report its result
-/// later as an [`Arrival`](super::Arrival), never from within the call.
+/// The runner decides which command starts, and when. The effects start the command, and report its result
+/// later as an [`Arrival`](super::Arrival), never during the call.
 pub trait Effects<M: Machine> {
     /// Message that only the effects handle.
     type Message;
-    /// Reply channel of a caller whose request is in progress.
+    /// Reply channel of a caller that is waiting for its request.
     type Reply;
     /// One-line summary of the machine in the log.
     type Summary;
@@ -28,7 +28,7 @@ pub trait Effects<M: Machine> {
     /// Handles a message.
     fn handle_message(&mut self, _state: &M::State, _message: Self::Message) {}
 
-    /// Starts a command. [`Arrival::Answer`](super::Arrival) must follow, whatever the outcome.
+    /// Starts a command. [`Arrival::Answer`](super::Arrival) must follow, even if the command fails.
     fn execute(&mut self, state: &M::State, command: M::Command, now: Timestamp);
 
     /// Starts a subscription, such as a watch.
@@ -37,8 +37,8 @@ pub trait Effects<M: Machine> {
     /// Ends a subscription.
     fn end_subscription(&mut self, _state: &M::State, _subscription: &M::Command) {}
 
-    /// Makes a batch durable. [`Arrival::Persisted`](super::Arrival) must follow, unless the log rejects the
-    /// batch. In that case, the runner is dropped. A batch without events only rewrites the summary.
+    /// Makes a batch durable. [`Arrival::Persisted`](super::Arrival) must follow. If the log rejects the
+    /// batch, the runner is dropped instead. A batch without events only rewrites the summary.
     fn append(
         &mut self,
         state: &M::State,
@@ -46,21 +46,21 @@ pub trait Effects<M: Machine> {
         now: Timestamp,
     ) -> Result<(), Self::AppendError>;
 
-    /// Announces the batch in flight, which is now durable.
+    /// Publishes the events of the batch in flight, which is now durable.
     fn announce(&mut self, _state: &M::State) {}
 
-    /// Sends [`Arrival::Alarm`](super::Arrival) after this time, or never for `None`. Replaces any earlier
-    /// alarm.
+    /// Sends [`Arrival::Alarm`](super::Arrival) after the given time. Replaces the previous alarm. `None`
+    /// only cancels it.
     fn set_alarm(&mut self, after: Option<Duration>);
 
-    /// Replies to a request once it is durable or was rejected.
+    /// Replies to a request that is now durable or was rejected.
     fn reply(&mut self, reply: Self::Reply, answer: Result<(), M::Rejection>);
 
-    /// Called when no command is in flight. Resources that only commands need may be released.
+    /// Handles that no command is in flight. May release resources that only commands need.
     fn on_idle(&mut self, _is_watching: bool) {}
 
-    /// Called when the machine has finished. Returns true if nothing is left to release. Otherwise, the
-    /// release is in progress, and a message follows.
+    /// Releases the remaining resources of a finished machine. Returns true if nothing is left to release.
+    /// Otherwise, a message must follow when the release has progressed.
     fn is_cleaned_up(&mut self, _state: &M::State) -> bool {
         true
     }

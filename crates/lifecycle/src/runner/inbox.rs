@@ -6,8 +6,7 @@ use crate::machine::Machine;
 
 /// Arrival for a machine or for its effects.
 pub enum Arrival<M: Machine, N> {
-    /// An observation, a request, or another input that isn't the result of a command. Late results also
-    /// arrive as inputs.
+    /// An observation, a request, or another input that isn't the result of a command in flight.
     Input(M::Input),
     /// The result of a command.
     Answer {
@@ -16,8 +15,7 @@ pub enum Arrival<M: Machine, N> {
         /// Result, as an input for the machine.
         input: M::Input,
     },
-    /// A subscription ended although the runner didn't request it. If it is still outstanding, it starts
-    /// again.
+    /// A subscription ended on its own. If it is still outstanding, the runner starts it again.
     SubscriptionEnded(M::Subject),
     /// The alarm rang.
     Alarm,
@@ -27,10 +25,10 @@ pub enum Arrival<M: Machine, N> {
     Message(N),
 }
 
-/// Queue of arrivals, in order. It contains only the newest observation of each object. Its size is therefore
-/// bounded by the commands in flight and the watched objects, even if it is emptied slowly.
+/// Queue of arrivals, in order. Contains only the newest observation of each object. The queue's size is
+/// therefore bounded by the number of commands in flight and watched objects, even if the runner is slow.
 pub struct Inbox<M: Machine, N> {
-    /// `None` marks an observation that was replaced by a newer one.
+    /// `None` marks an observation that a newer observation replaced.
     arrivals: Vec<Option<Arrival<M, N>>>,
     /// Position of the newest observation of each object.
     observations: BTreeMap<M::ObservationKey, usize>,
@@ -54,8 +52,8 @@ impl<M: Machine, N> Inbox<M, N> {
         self.len() == 0
     }
 
-    /// Appends an arrival. An observation replaces an earlier observation of the same object, unless it is
-    /// older.
+    /// Appends an arrival. An observation replaces the queued observation of the same object. An outdated
+    /// observation is dropped.
     pub fn push(&mut self, arrival: Arrival<M, N>) {
         let observation = match &arrival {
             Arrival::Input(input) => M::observation_key(input).map(|key| (key, input)),
@@ -67,8 +65,8 @@ impl<M: Machine, N> Inbox<M, N> {
                 if matches!(known, Some(Arrival::Input(newest)) if M::is_older(input, newest)) {
                     return;
                 }
-                // The observation moves to the end, because it may be valid only after the arrivals in
-                // between.
+                // The new observation is added at the end, because it may depend on arrivals that came after
+                // the replaced observation.
                 *known = None;
                 self.gaps = self.gaps.saturating_add(1);
             }

@@ -1,5 +1,4 @@
-//! Effects that are only recorded. They are for callers that execute them step by step, such as simulations
-//! and tests.
+//! Effects that are only recorded, for callers that execute them step by step, such as simulations and tests.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use super::Effects;
 use crate::driver::MachineBatch;
 use crate::machine::Machine;
 
-/// Recorded effects. The caller empties them after every step of the runner.
+/// Recorded effects. The caller takes them after every step of the runner.
 pub struct Outbox<M: Machine> {
     /// Commands that must be executed.
     pub commands: Vec<M::Command>,

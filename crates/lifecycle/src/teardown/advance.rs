@@ -8,8 +8,8 @@ use super::request::OnDeadline;
 use super::state::{End, Progress, Stage, State, Teardown};
 use crate::fleet::join_names;
 
-/// Returns the events that follow from the state and the time alone. Called repeatedly until it returns no
-/// events.
+/// Returns the events that follow from the state and the time alone. The driver calls this function until it
+/// returns no events.
 pub fn advance(state: &State, now: Timestamp) -> Vec<Event> {
     let State::Running(teardown) = state else { return Vec::new() };
     if let Some(attribution) = &teardown.terminated {
@@ -32,7 +32,7 @@ fn finish_teardown(end: End, message: String, now: Timestamp) -> Vec<Event> {
     vec![Event::Finished { end, message, at: now }]
 }
 
-/// Moves to the first step that has Applications left, or to the end.
+/// Moves to the first step that still has Applications to delete, or to the end.
 fn move_to_next_step(teardown: &Teardown, now: Timestamp) -> Vec<Event> {
     match teardown.first_open_step() {
         Some(step) => vec![Event::Moved { to: Stage::Deleting { step }, at: now }],

@@ -1,5 +1,4 @@
-//! Applies events to the state. If an event is illegal in a state, the result is an error that contains both.
-//! The code never panics.
+//! Applies events to the state. An event that is illegal in a state results in an error, never in a panic.
 
 use std::collections::BTreeMap;
 
@@ -131,7 +130,7 @@ fn apply_moved(teardown: &mut Teardown, to: Stage, at: Timestamp) -> Option<()> 
     Some(())
 }
 
-/// Adds an Application. If its step has already passed, it is deleted with the current step.
+/// Adds an Application. If the Application's step has already passed, it is deleted in the current step.
 fn apply_joined(teardown: &mut Teardown, listed: &MemberRecord, at: Timestamp) -> Option<()> {
     let known = teardown.members.get(&listed.name);
     known.is_none_or(|known| known.progress.is_settled()).then_some(())?;
@@ -193,7 +192,7 @@ fn apply_witnessed(member: &mut Member, event: &Event) -> Option<()> {
 
 impl Member {
     fn set_progress(&mut self, progress: Progress, at: Timestamp) {
-        // The wait is measured from the deletion, no matter how often the Application is read again.
+        // The wait is measured from the start of the deletion, even if the Application is read several times.
         if !(self.progress.is_in_flight() && progress.is_in_flight()) {
             self.since = at;
         }

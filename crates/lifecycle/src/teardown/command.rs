@@ -3,9 +3,9 @@
 /// Every command may be executed twice, and the second execution must not have any effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
-    /// Delete the Application, with this UID as a precondition. Its finalizers determine what happens to its
-    /// deployed objects. Both "not found" and "another UID" mean that the Application no longer exists.
-    /// Result: [`Input::Answered`](super::Input).
+    /// Delete the Application, with this UID as a precondition. The Application's finalizers determine if its
+    /// deployed objects are deleted too. Both "not found" and "another UID" mean that the Application doesn't
+    /// exist anymore. Result: [`Input::Answered`](super::Input).
     Delete {
         /// Name of the Application.
         member: String,
@@ -19,8 +19,8 @@ pub enum Command {
         /// `metadata.uid` of the Application.
         uid: String,
     },
-    /// Report observations of an Application as [`Input::Observed`](super::Input), beginning with the current
-    /// state.
+    /// Report observations of an Application as [`Input::Observed`](super::Input), beginning with the
+    /// Application's current state.
     WatchMember {
         /// Name of the Application.
         member: String,
@@ -47,7 +47,7 @@ impl Command {
         }
     }
 
-    /// Returns true for a subscription, which runs for as long as it is outstanding.
+    /// Returns true for a subscription, which runs while it is outstanding.
     pub fn is_subscription(&self) -> bool {
         matches!(self, Self::WatchMember { .. })
     }

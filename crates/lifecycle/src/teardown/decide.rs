@@ -1,4 +1,4 @@
-//! Decides which events an input causes in a state. The functions are pure: the same input and state always
+//! Events that an input causes in a state. The functions are pure: the same input, state and time always
 //! result in the same events.
 
 mod rejection;
@@ -32,7 +32,7 @@ pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Event>
     }
 }
 
-/// Starts a teardown. The step of each Application is decided once and recorded.
+/// Starts a teardown, and assigns each Application to a step. The recorded assignment never changes.
 fn start_teardown(request: &Request, now: Timestamp) -> Result<Vec<Event>, Rejection> {
     let mut names = BTreeSet::new();
     if let Some(twice) = request.members.iter().find(|member| !names.insert(&member.name)) {
@@ -48,7 +48,7 @@ fn start_teardown(request: &Request, now: Timestamp) -> Result<Vec<Event>, Rejec
         at: now,
     };
     let approved = request.approved.clone().map(Event::Approved);
-    // Other clients delete all Applications, even those that a user decided to keep.
+    // In a witnessed deletion, other clients delete even Applications that a user decided to keep.
     let kept =
         request.kept_members.iter().filter(|(name, _)| names.contains(name) && !request.order.is_witnessed());
     let left =
@@ -120,8 +120,8 @@ fn handle_answer(
     Some(vec![event])
 }
 
-/// Handles an observation. An observation may be old, or come from a cache that hasn't seen the object yet.
-/// If an Application was observed not to exist, it is therefore read again.
+/// Handles an observation. The observation may be old, or come from a cache that doesn't contain the object
+/// yet. If it shows that an Application doesn't exist, the Application is therefore read again.
 fn handle_observation(
     teardown: &Teardown,
     name: &str,
@@ -143,8 +143,8 @@ fn handle_observation(
     }
 }
 
-/// Handles an observation of an Application that other clients delete or release. No later step depends on
-/// the record, so the Application isn't read again.
+/// Handles an observation of an Application that other clients delete or release. There is no later step, so
+/// the Application isn't read again.
 fn handle_witnessed_observation(
     member: &Member,
     name: String,
@@ -242,8 +242,8 @@ fn list_by_step(teardown: &Teardown, is_it: impl Fn(&Member) -> bool) -> String 
     join_names_by_place((0..teardown.order.step_count()).map(of_step))
 }
 
-/// Returns the reason why none of the specified Applications can be skipped, and the Applications that can be
-/// skipped.
+/// Returns the reason why none of the specified Applications can be skipped. Lists the Applications that can
+/// be skipped.
 fn ineligible_members_message(teardown: &Teardown, members: &[(&String, &Member)]) -> String {
     let reason = match members {
         [(name, Member { progress: Progress::Left(attribution), .. })] => {

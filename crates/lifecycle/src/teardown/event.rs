@@ -1,6 +1,6 @@
-//! Recorded events. They are append-only: variants are never removed or reordered, because logs contain them.
-//! If a field of a variant changes, the variant gets the next kind number, and `read_earlier` reads its old
-//! layout.
+//! Recorded events. The type is append-only: variants are never removed or reordered, because logs contain
+//! them. If the fields of a variant change, the variant gets the next kind number, and `read_earlier` reads
+//! its old layout.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
@@ -30,14 +30,14 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// The state machine made a transition.
+    /// The teardown entered another stage.
     Moved {
         /// New stage.
         to: Stage,
         /// Time of the event.
         at: Timestamp,
     },
-    /// An Application must be deleted now.
+    /// It is an Application's turn to be deleted.
     DeletionScheduled {
         /// Name of the Application.
         member: String,
@@ -67,7 +67,7 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// An Application was read again and still exists.
+    /// An Application that seemed to be deleted was read again, and still exists.
     PresenceConfirmed {
         /// Name of the Application.
         member: String,
@@ -108,7 +108,7 @@ pub enum Event {
     DeadlinePassed {
         /// Index of the step.
         step: u32,
-        /// Message that lists the Applications that remained at that time.
+        /// Message that lists the remaining Applications.
         message: String,
         /// Time of the event.
         at: Timestamp,
@@ -128,9 +128,9 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// A user approved deletions that were blocked because there were too many of them.
+    /// A user approved deletions that were blocked because they exceeded the deletion limit.
     Approved(Approval),
-    /// An Application no longer belongs to the ApplicationSet, so it is kept.
+    /// An Application doesn't belong to the ApplicationSet anymore, so it is kept.
     Released {
         /// Name of the Application.
         member: String,
@@ -139,7 +139,7 @@ pub enum Event {
     },
 }
 
-/// Application to delete, as recorded.
+/// Recorded data about an Application to delete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRecord {
     /// Name of the Application.

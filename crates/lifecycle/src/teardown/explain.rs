@@ -1,4 +1,4 @@
-//! Explains the current position of a teardown.
+//! Explanation of a teardown's current position.
 
 use tidegate_model::Timestamp;
 
@@ -47,7 +47,8 @@ fn explain_running(teardown: &Teardown, now: Timestamp) -> Explanation {
     explanation
 }
 
-/// Formats a position, such as `deleting step 2 of 3 (env in (qa))` or `deleting those that no step selects`.
+/// Formats a position, such as `deleting step 2 of 3 (env in (qa))` or `deleting Applications that no step
+/// selects`.
 fn describe_position(teardown: &Teardown, step: u32) -> String {
     let (order, name) = (&teardown.order, teardown.order.step_name(step));
     match order.step_number(step) {

@@ -9,8 +9,8 @@ use crate::operation::CallError;
 pub enum Input {
     /// A teardown is requested.
     Begin(Box<Request>),
-    /// Result of [`Command::Delete`](super::Command) or [`Command::Read`](super::Command). It comes directly
-    /// from the API server, bypassing every cache.
+    /// Result of [`Command::Delete`](super::Command) or [`Command::Read`](super::Command), directly from the
+    /// API server, bypassing every cache.
     Answered {
         /// Name of the Application.
         member: String,
@@ -19,8 +19,8 @@ pub enum Input {
         /// Result, or the error of the call.
         presence: Result<ObjectPresence, CallError>,
     },
-    /// State of an Application that is being [watched](super::Command::WatchMember), reported once at the
-    /// start and after every change. Observations may be old or repeated.
+    /// State of an Application from [`Command::WatchMember`](super::Command::WatchMember), reported at the
+    /// start of the watch and after every change. Observations may be old or repeated.
     Observed {
         /// Name of the Application.
         member: String,
@@ -34,8 +34,8 @@ pub enum Input {
         /// The new Application.
         member: Box<MemberSpec>,
     },
-    /// A user approved deletions that were blocked because there were too many of them. The affected
-    /// Applications join next. A repeated approval counts only once.
+    /// A user approved deletions that were blocked because they exceeded the deletion limit. The affected
+    /// Applications join next. A repeated approval is ignored.
     Approved(Approval),
     /// A user made a request.
     UserRequest {
@@ -72,17 +72,17 @@ pub enum MemberObservation {
     },
     /// The Application doesn't exist.
     Gone,
-    /// The Application exists, isn't being deleted, and no longer belongs to the ApplicationSet.
+    /// The Application exists, isn't being deleted, and doesn't belong to the ApplicationSet anymore.
     Released,
 }
 
 /// User request that affects a teardown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserRequest {
-    /// Don't wait for an Application, or for the Applications of a step. If their deletion hasn't started,
-    /// they aren't deleted.
+    /// Don't wait for an Application, or for the Applications of a step. Applications whose deletion hasn't
+    /// started aren't deleted.
     Skip(Scope),
-    /// Don't start any more deletions. Running deletions continue, but paused time doesn't count toward
+    /// Don't start any more deletions. Running deletions continue, and the pause doesn't count toward
     /// deadlines.
     Pause,
     /// Resume the teardown.

@@ -4,7 +4,7 @@ use super::order::Order;
 use super::state::{End, Stage, State, Teardown};
 use crate::fleet::{Milestone, MilestoneReason, count, format_application_count};
 
-/// Returns all milestones so far that are still relevant.
+/// Returns all milestones of the teardown so far, except those that later events have superseded.
 pub fn milestones(state: &State) -> Vec<Milestone> {
     let Some(teardown) = state.teardown() else { return Vec::new() };
     let mut all = vec![Milestone {

@@ -6,7 +6,7 @@ use crate::NextAction;
 #[cfg(test)]
 mod tests;
 
-/// Event that a teardown is waiting for, or the teardown's result. Each variant has a next action.
+/// Event that a teardown is waiting for, or the teardown's result. Each variant results in a next action.
 #[derive(Clone, Debug, PartialEq)]
 enum Wait<'a> {
     /// The teardown is starting.
@@ -15,7 +15,7 @@ enum Wait<'a> {
     Resume,
     /// A user must delete an Application (`maxUpdate: 0`).
     ManualDeletion(&'a str),
-    /// A finalizer or its remaining objects prevent an Application from being deleted.
+    /// A finalizer or remaining objects block the deletion of an Application.
     Blocked(&'a str, &'a str),
     /// An Application is being deleted.
     Deletion(&'a str),
@@ -42,24 +42,29 @@ impl Wait<'_> {
             None => name.to_owned(),
         };
         let skip = |name: &str| {
-            format!("`tidegate appset skip {set} --app {name} --reason TEXT` continues without it")
+            format!(
+                "`tidegate appset skip {set} --app {name} --reason TEXT` continues without the Application"
+            )
         };
         match self {
             Self::Start => NextAction::wait("the first step is evaluated"),
-            Self::Resume => NextAction::run(format!("tidegate appset resume {set}"), "continues it"),
-            Self::ManualDeletion(name) => {
-                NextAction::run(format!("tidegate app delete {} --yes", full(name)), "deletes it")
-                    .or(&skip(name))
+            Self::Resume => {
+                NextAction::run(format!("tidegate appset resume {set}"), "continues the deletion")
             }
+            Self::ManualDeletion(name) => NextAction::run(
+                format!("tidegate app delete {} --yes", full(name)),
+                "deletes the Application",
+            )
+            .or(&skip(name)),
             Self::Blocked(name, kept_by) => NextAction::run(
                 format!("tidegate app explain {}", full(name)),
-                &format!("shows its deletion, which is waiting for {kept_by}"),
+                &format!("shows the deletion, which is waiting for {kept_by}"),
             )
             .or(&skip(name)),
             Self::Deletion(name) => {
                 NextAction::wait(&format!("Application {name} no longer exists")).or(&skip(name))
             }
-            Self::Witnessed => NextAction::wait("its Applications are deleted or released"),
+            Self::Witnessed => NextAction::wait("all Applications are deleted or released"),
             Self::NextStep => NextAction::wait("the next step starts"),
             Self::Completed => NextAction::nothing("all Applications are deleted or released"),
             Self::Unfinished => NextAction::run(

@@ -24,16 +24,16 @@ pub enum Order {
     Reverse {
         /// Steps in the order of the rollout. An Application belongs to the first step that selects it.
         steps: Vec<Selection>,
-        /// Maximum number of a step's Applications that are deleted at once. Argo CD deletes them one by one.
+        /// Maximum number of a step's Applications that are deleted at once. In Argo CD, this is always 1.
         at_once: MaxUpdate,
     },
-    /// Steps that are declared specifically for deletions. Applications that no step selects come last.
+    /// Steps that are declared only for deletions. Applications that no step selects come last.
     Custom {
         /// Steps.
         steps: Vec<Selection>,
     },
-    /// All Applications at once, by the deletion of the ApplicationSet or by garbage collection. The teardown
-    /// only records their deletion.
+    /// All Applications at once, as a consequence of the ApplicationSet's deletion. Garbage collection or
+    /// another client deletes them, and the teardown only records the result.
     Collected,
     /// No Application is deleted. All Applications are released and outlive the ApplicationSet. The teardown
     /// records the release.
@@ -49,14 +49,14 @@ pub enum OrderKind {
     AllAtOnce,
     /// The rollout's steps in reverse order.
     Reverse,
-    /// Separate steps for the deletion.
+    /// Steps that are declared only for deletions.
     Custom,
     /// No Application is deleted. All Applications outlive the ApplicationSet.
     Orphan,
 }
 
 impl Order {
-    /// Creates the order that runs the rollout's steps in reverse and deletes Applications one by one.
+    /// Creates an order with the rollout's steps in reverse, in which Applications are deleted one by one.
     pub fn reverse(steps: Vec<Selection>) -> Self {
         Self::Reverse { steps, at_once: MaxUpdate::Count(1) }
     }
@@ -100,8 +100,8 @@ impl Order {
         usize::try_from(index?).ok()
     }
 
-    /// Returns the number of a deletion step in the strategy, starting at 1, or `None` for Applications that
-    /// no step selects. A witnessed deletion has a single step with all Applications.
+    /// Returns the number of a deletion step in the strategy, starting at 1. Returns `None` for the step of
+    /// Applications that no declared step selects, and for the single step of a witnessed deletion.
     pub fn step_number(&self, step: u32) -> Option<u32> {
         if self.is_witnessed() {
             return (step == 0).then_some(1);

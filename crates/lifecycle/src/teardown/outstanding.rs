@@ -1,5 +1,5 @@
-//! Outstanding commands of a teardown. They depend only on the state and the time, so recovery doesn't need
-//! separate code.
+//! Outstanding commands of a teardown. They depend only on the state and the time, so a restarted engine
+//! computes the same commands.
 
 use tidegate_model::Timestamp;
 
@@ -7,8 +7,8 @@ use super::command::Command;
 use super::state::{Progress, State};
 use crate::machine::Outstanding;
 
-/// Returns the commands that must be executed now. During a pause, no deletion starts, but running deletions
-/// are still observed.
+/// Returns the commands that must be executed now. A pause prevents new deletions, but running deletions are
+/// still observed.
 pub fn outstanding(state: &State, now: Timestamp) -> Outstanding<Command> {
     let mut outstanding = Outstanding::default();
     let State::Running(teardown) = state else { return outstanding };

@@ -55,8 +55,8 @@ impl LogRecord for State {
     }
 }
 
-/// Details of a teardown, as shown in lists. The log keeps them longer than the events. Their layout is part
-/// of the on-disk format.
+/// Details of a teardown, as shown in lists. The log keeps the details longer than the events. Their layout
+/// is part of the on-disk format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     /// Outcome, if the teardown has finished.
@@ -72,8 +72,8 @@ pub struct Details {
 }
 
 impl Details {
-    /// Returns the details of a teardown in this state, or `None` before it begins. Called for every batch,
-    /// so it doesn't build a view.
+    /// Returns the details of a teardown in this state, or `None` before it begins. Doesn't build a view,
+    /// because this function is called for every batch.
     pub fn from_state(state: &State) -> Option<Self> {
         let teardown = state.teardown()?;
         let is_done = |progress: &Progress| matches!(progress, Progress::Gone | Progress::Released);

@@ -1,4 +1,4 @@
-//! Content of a teardown request, represented by plain types.
+//! Content of a teardown request.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,25 +21,25 @@ pub struct Request {
     pub order: Order,
     /// Applications that must be deleted.
     pub members: Vec<MemberSpec>,
-    /// Applications that a user kept in an earlier deletion, by name. They are kept again, and the requester
-    /// and reason are recorded.
+    /// Applications that a user kept in an earlier deletion, by name, with the requester and the reason. The
+    /// new deletion also keeps these Applications.
     pub kept_members: BTreeMap<String, Attribution>,
     /// Options.
     pub options: Options,
-    /// Approval of these deletions, if they were blocked because there were too many of them.
+    /// Approval of these deletions, if they exceeded the deletion limit.
     pub approved: Option<Approval>,
 }
 
-/// Approval of deletions that were blocked because there were too many of them.
+/// Approval of deletions that were blocked because they exceeded the deletion limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
-    /// Token for the blocked deletions. Each token is approved only once.
+    /// Token that identifies the blocked deletions. Each token is approved only once.
     pub token: String,
     /// Requester, reason and time.
     pub said: Attribution,
 }
 
-/// Application to delete.
+/// Application in a teardown request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberSpec {
     /// Name, unique within the ApplicationSet. Includes the namespace if it differs from the

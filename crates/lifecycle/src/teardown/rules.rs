@@ -1,4 +1,4 @@
-//! Predicates shared by several functions of the machine.
+//! Predicates about a teardown, shared by several modules of the machine.
 
 use tidegate_model::Timestamp;
 
@@ -6,12 +6,12 @@ use super::state::{Member, Progress, Stage, StepState, Teardown};
 use crate::fleet::count;
 
 impl Progress {
-    /// Returns true if the Application occupies one of the places of its step.
+    /// Returns true if the Application counts toward the step's `maxUpdate`.
     pub(super) fn is_in_flight(&self) -> bool {
         matches!(self, Self::Condemned | Self::Going | Self::Confirming { .. })
     }
 
-    /// Returns true if the teardown no longer waits for the Application.
+    /// Returns true if the teardown doesn't wait for the Application anymore.
     pub fn is_settled(&self) -> bool {
         matches!(self, Self::Gone | Self::Left(_) | Self::Released)
     }
@@ -52,20 +52,20 @@ impl Teardown {
         open.filter_map(|member| member.place.step).min()
     }
 
-    /// Returns the maximum number of a step's Applications that may be in deletion at once.
+    /// Returns the maximum number of a step's Applications that may be deleted at once.
     pub(super) fn deletion_limit(&self, step: u32) -> u32 {
         self.order.max_update(step).limit_for(count(self.members_in_step(step)))
     }
 
-    /// Returns the number of additional Applications of a step that may be deleted now.
+    /// Returns the number of further Applications of a step whose deletion may start now.
     pub(super) fn remaining_capacity(&self, step: u32) -> usize {
         let budget = self.deletion_limit(step);
         let taken = count(self.members_in_step(step).filter(|(_, member)| member.progress.is_in_flight()));
         usize::try_from(budget.saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    /// Returns the deadline of the current step, or `None` if the step doesn't have a deadline or if it is
-    /// recorded as passed.
+    /// Returns the deadline of the current step, or `None` if the step doesn't have a deadline, or if the
+    /// deadline has passed and this is recorded.
     pub(super) fn deadline_at(&self) -> Option<Timestamp> {
         let step = self.step(self.current_step()?).filter(|step| step.late.is_none())?;
         Some(step.deadline_from + self.options.deadline?)

@@ -1,4 +1,4 @@
-//! State of a teardown. Only [`apply`](super::apply()) creates it.
+//! State of a teardown. Only [`apply`](super::apply()) creates new states.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ pub struct Teardown {
     pub terminated: Option<Attribution>,
     /// Outcome, if the teardown has finished.
     pub outcome: Option<Outcome>,
-    /// Approvals of deletions that were blocked because there were too many of them, in order.
+    /// Approvals of deletions that exceeded the deletion limit, in order.
     pub approvals: Vec<Approval>,
 }
 
@@ -133,7 +133,7 @@ pub struct StepState {
     pub deadline_from: Timestamp,
     /// Time at which the step's last Application was deleted.
     pub passed_at: Option<Timestamp>,
-    /// Message of the step's deadline, if it has passed.
+    /// Message about the step's deadline, if the deadline has passed.
     pub late: Option<String>,
 }
 
@@ -159,12 +159,12 @@ pub struct Member {
 pub enum Progress {
     /// It isn't the Application's turn yet.
     Waiting,
-    /// The Application must be deleted now. The call may or may not have been sent.
+    /// It is the Application's turn to be deleted. The call may already have been sent.
     Condemned,
-    /// The Application is being deleted and waits for its finalizers.
+    /// The Application is being deleted, and its finalizers haven't been removed yet.
     Going,
-    /// An observation showed that the Application doesn't exist. The Application is being read once more to
-    /// confirm this.
+    /// An observation showed that the Application doesn't exist. The API server is being queried to confirm
+    /// this.
     Confirming {
         /// True if the teardown deleted the Application.
         deleted: bool,
@@ -173,6 +173,6 @@ pub enum Progress {
     Gone,
     /// A user skipped the Application.
     Left(Attribution),
-    /// The Application no longer belongs to the ApplicationSet, so it is kept.
+    /// The Application doesn't belong to the ApplicationSet anymore, so it is kept.
     Released,
 }

@@ -1,4 +1,4 @@
-//! Output format of teardowns. If a state contains only `Created`, its view is the plan of the teardown.
+//! Output format of teardowns. The view of a teardown that has just been created is its plan.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,12 +21,12 @@ pub enum MemberStatus {
     Deleted,
     /// A user skipped the Application.
     Skipped,
-    /// The Application no longer belongs to the ApplicationSet, so it is kept.
+    /// The Application doesn't belong to the ApplicationSet anymore, so it is kept.
     Released,
 }
 
 impl OrderKind {
-    /// Returns true if the status is the intended final status of every Application.
+    /// Returns true if the given status is the intended final status of an Application.
     pub fn is_intended_end(self, status: MemberStatus) -> bool {
         match self {
             Self::Orphan => status == MemberStatus::Released,
@@ -54,8 +54,8 @@ pub struct TeardownView {
     pub order: OrderKind,
     /// Name of the current stage.
     pub stage: String,
-    /// Number of the running step in the strategy, starting at 1. Absent if no step is running, or for
-    /// Applications that no step selects.
+    /// Number of the running step in the strategy, starting at 1. Absent if no step is running, or while
+    /// Applications that no step selects are being deleted.
     pub step: Option<u32>,
     /// Steps, in the order of deletion.
     pub steps: Vec<StepView>,
@@ -64,7 +64,7 @@ pub struct TeardownView {
     pub end: Option<End>,
     /// Description of the current state, or the reason for the end.
     pub message: String,
-    /// Person who paused the deletion, and the reason.
+    /// User who paused the deletion, and the reason.
     #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
     /// Start time.
@@ -73,12 +73,12 @@ pub struct TeardownView {
     pub finished_at: Option<Timestamp>,
     /// Applications, in the order of deletion.
     pub members: Vec<MemberView>,
-    /// Approvals of deletions that were blocked because there were too many of them, in order.
+    /// Approvals of deletions that exceeded the deletion limit, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<ApprovalView>,
 }
 
-/// Approval of deletions that were blocked because there were too many of them.
+/// Approval of deletions that were blocked because they exceeded the deletion limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DeletionsApproval")]
@@ -90,7 +90,7 @@ pub struct ApprovalView {
     pub reason: Option<String>,
     /// Time of the approval.
     pub at: Timestamp,
-    /// Token for the blocked deletions.
+    /// Token that identifies the blocked deletions.
     pub token: String,
 }
 
@@ -122,7 +122,7 @@ pub struct StepView {
     pub max_update: Option<u32>,
 }
 
-/// Application to delete.
+/// Application in a teardown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DeletionMember")]
@@ -135,7 +135,7 @@ pub struct MemberView {
     pub status: MemberStatus,
     /// Reason for the status. May be empty.
     pub message: String,
-    /// Time at which the Application got its current status.
+    /// Time of the Application's last status change.
     pub since: Timestamp,
 }
 

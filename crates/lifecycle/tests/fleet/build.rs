@@ -15,7 +15,7 @@ pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Returns an ID. IDs with higher numbers come later in the log.
+/// Returns an operation ID. IDs with higher numbers come later in the log.
 pub fn id(number: u128) -> OperationId {
     format!("00000000-0000-7000-8000-{number:012x}").parse().unwrap()
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-/// Disturbances, as chances in percent except where noted.
+/// Disturbances. All fields are chances in percent, unless their documentation says otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct Disturbances {
     pub seed: u64,

@@ -1,9 +1,9 @@
-//! Records of rollouts and teardowns, which must stay readable forever.
+//! Golden records of rollouts and teardowns, which must stay readable forever.
 //!
 //! `golden/rollout-layout-1.json` and `golden/teardown-layout-1.json` contain one event of every kind and one
-//! snapshot of every state. Each is stored as the bytes in the operation log, with its kind number and its
-//! content. A new layout gets its own files, which are written once with `TIDEGATE_WRITE_GOLDEN=layout-2` and
-//! added to `LAYOUTS`. Existing files are never rewritten.
+//! snapshot of every state. Each record is stored with its bytes in the operation log, its kind number, and
+//! its decoded content. A new layout gets its own files, which are written once with
+//! `TIDEGATE_WRITE_GOLDEN=layout-2` and added to `LAYOUTS`. Existing files are never rewritten.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ fn encode_record<R: LogRecord>(record: &R) -> Value {
     json!({"kind": record.kind(), "bytes": to_hex(&bytes), "means": record})
 }
 
-/// Decodes a record as the current program does.
+/// Decodes a golden record in the same way as the log does.
 fn decode_record<R: LogRecord>(known: &Value) -> R {
     let kind = u16::try_from(known["kind"].as_u64().unwrap()).unwrap();
     let content = from_hex(known["bytes"].as_str().unwrap());
@@ -58,7 +58,7 @@ fn decode_record<R: LogRecord>(known: &Value) -> R {
         return R::read_earlier(kind, &content).unwrap();
     }
     let found: R = content.read().unwrap();
-    assert_eq!(found.kind(), kind, "a number means one thing");
+    assert_eq!(found.kind(), kind, "a kind number must not change its meaning");
     found
 }
 
@@ -80,7 +80,7 @@ fn check_records<F: StreamRecords>(events: &[F], states: &[F::Snapshot], view: f
     let kind = F::KIND.name().to_owned();
     if let Ok(layout) = std::env::var("TIDEGATE_WRITE_GOLDEN") {
         let path = golden_path(&kind, &layout);
-        assert!(!path.exists(), "{} is written once", path.display());
+        assert!(!path.exists(), "{} must not be overwritten", path.display());
         let states: Vec<Value> = states
             .iter()
             .map(|state| json!({"snapshot": encode_record(state), "view": view(state)}))
@@ -130,7 +130,7 @@ fn teardown_records_stay_readable() {
     });
 }
 
-/// Skipped Applications are counted separately, and don't count as Healthy.
+/// The summary counts skipped Applications separately, not as Healthy.
 #[test]
 fn rollout_summary_does_not_count_skipped_members_as_healthy() {
     let mut found = 0;
@@ -159,7 +159,7 @@ fn rollout_summary_names_requester_and_revisions() {
         let all: std::collections::BTreeSet<&String> =
             selected.flat_map(|one| &one.target.revisions).collect();
         let listed: std::collections::BTreeSet<&String> = line.revisions.iter().collect();
-        assert_eq!(listed.len(), line.revisions.len(), "{name}: each once");
+        assert_eq!(listed.len(), line.revisions.len(), "{name}: revisions must be distinct");
         assert!(listed.is_subset(&all) && listed.len() == all.len().min(5), "{name}");
         named += usize::from(!listed.is_empty());
         many += 1;

@@ -1,5 +1,5 @@
-//! Tests of the machines for an ApplicationSet's Applications, through their public API: tables, scenarios,
-//! and random fleets with random disturbances.
+//! Tests of rollouts and teardowns through their public API: tables, scenarios, and random fleets with random
+//! disturbances.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 #![allow(clippy::indexing_slicing, missing_docs, reason = "tests may panic")]
 

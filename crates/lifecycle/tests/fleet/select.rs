@@ -17,7 +17,8 @@ fn expressions_match_labels() {
         ("tier=db", "env not in dev", true),
         ("env=dev tier=db", "env in dev;tier in db", true),
         ("env=dev tier=web", "env in dev;tier in db", false),
-        // If one expression excludes an Application, no other expression includes it again.
+        // All expressions must match, so an expression can't include an Application that another expression
+        // excludes.
         ("env=dev", "env in dev;env not in dev", false),
         ("env=dev", "", true),
     ] {
@@ -74,7 +75,7 @@ fn max_update_limits_the_number_in_flight() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Percentages are rounded down, but never to zero. The result is checked using integer multiplication.
+    /// The expected result is computed with integer multiplication instead of division.
     #[test]
     fn a_percentage_is_rounded_down_but_never_to_zero(percent in 1_u32..=100, members in 0_u32..5_000) {
         let share = u64::from(MaxUpdate::Percent(percent).limit_for(members));

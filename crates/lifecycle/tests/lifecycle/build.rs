@@ -49,7 +49,7 @@ pub fn request() -> SyncRequest {
     }
 }
 
-/// Returns a request with retries.
+/// Returns a request with the given retry limit.
 pub fn request_with_retries(limit: i64) -> SyncRequest {
     let backoff = Backoff { duration: seconds(5), factor: 2, max: seconds(180) };
     SyncRequest { retry: RetryPolicy { limit, backoff, restart: false }, ..request() }
@@ -67,7 +67,7 @@ fn gvk(kind: &str) -> Gvk {
 }
 
 fn task(phase: Phase, wave: i64, object: &str, action: Action, hook: Option<Hook>) -> Task {
-    let (kind, name) = object.split_once('/').expect("an object is written Kind/name");
+    let (kind, name) = object.split_once('/').expect("an object must have the form Kind/name");
     let is_cluster_scoped = matches!(kind, "Namespace" | "CustomResourceDefinition");
     Task {
         phase,
@@ -91,7 +91,7 @@ fn live_ref(name: &str) -> LiveRef {
     LiveRef { uid: format!("old-{name}"), resource_version: "1".into(), generation: 1 }
 }
 
-/// Returns a resource of the Sync phase that isn't in the cluster yet.
+/// Returns a task for a resource of the Sync phase that doesn't exist in the cluster yet.
 pub fn resource(wave: i64, object: &str) -> Task {
     task(Phase::Sync, wave, object, Action::Create, None)
 }
@@ -100,7 +100,7 @@ pub fn prune_task(wave: i64, object: &str) -> Task {
     task(Phase::Sync, wave, object, Action::Prune, None)
 }
 
-/// Returns a hook with the default policy.
+/// Returns a task for a hook with the default delete policy.
 pub fn hook_task(phase: Phase, wave: i64, object: &str) -> Task {
     let hook = Hook { delete_policies: vec![DeletePolicy::BeforeHookCreation], timeout: None, runner: None };
     task(phase, wave, object, Action::Create, Some(hook))
@@ -147,7 +147,7 @@ impl TaskChanges for Task {
     }
 }
 
-/// Returns a plan with these tasks. Tasks with the same phase and wave must be adjacent.
+/// Returns a plan with the given tasks. Tasks with the same phase and wave must be adjacent.
 pub fn plan(tasks: impl IntoIterator<Item = Task>) -> Plan {
     let mut plan = Plan::default();
     for task in tasks {

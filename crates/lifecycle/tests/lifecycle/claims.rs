@@ -1,4 +1,4 @@
-//! Claim of an operation: permitted actions before the operation holds it, and the effect of losing it.
+//! Claim of an operation: permitted actions before the claim is held, and the effect of losing the claim.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn held_claim() -> ClaimEvent {
     ClaimEvent::Held { place, epoch: 3 }
 }
 
-/// Operation whose events are immediately durable.
+/// Operation whose events are durable immediately.
 struct Operation(Driver);
 
 impl Operation {
@@ -102,12 +102,12 @@ fn nothing_is_planned_before_the_claim_is_held() {
     assert_eq!(
         operation.outstanding_commands(1),
         [Command::Claim, Command::Plan],
-        "the claim is held from here on"
+        "planning starts when the claim is held"
     );
     assert_eq!(operation.claim_state(), ClaimStatus::Held);
     let written = operation.0.sequence();
     operation.receive_claim(2, held_claim());
-    assert_eq!(operation.0.sequence(), written, "a renewal is not an event");
+    assert_eq!(operation.0.sequence(), written, "a renewal must not be recorded");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_running_operation_keeps_its_claim_while_paused_and_ending() {
 fn a_second_operation_is_rejected_once_the_first_is_running() {
     let mut operation = Operation::start(claiming_request(ClaimConflictPolicy::Refuse));
     operation.receive_claim(1, taken_claim(false));
-    assert_eq!(operation.claim_state(), ClaimStatus::Awaited, "the first may be dead");
+    assert_eq!(operation.claim_state(), ClaimStatus::Awaited, "the first operation may have crashed");
     assert_eq!(operation.outstanding_commands(1), [Command::Claim]);
     operation.receive_claim(2, taken_claim(true));
     assert_eq!(operation.claim_state(), ClaimStatus::Refused);
@@ -164,7 +164,7 @@ fn a_waiting_operation_explains_the_wait_and_its_deadline_counts() {
         assert_eq!(operation.0.outstanding(at(11_000)).unwrap().wake_at, Some(at(60_000)));
         operation.0.advance(at(60_000)).unwrap();
         assert_eq!(operation.phase_and_message().0, OperationPhase::Failed, "{if_taken:?}");
-        assert_eq!(operation.claim_state(), ClaimStatus::Awaited, "a deadline is not a refusal");
+        assert_eq!(operation.claim_state(), ClaimStatus::Awaited, "a deadline must not count as a refusal");
     }
 }
 
@@ -211,7 +211,10 @@ fn an_operation_that_lost_its_claim_ends_with_the_reason() {
         }
         let holds = format!("is now held by {}", other_holder());
         assert_eq!(message.contains(&holds), holder.is_some(), "{message}");
-        assert!(!message.contains("no engine worked on this operation"), "it may be running: {message}");
+        assert!(
+            !message.contains("no engine worked on this operation"),
+            "the other operation may be running: {message}"
+        );
         assert_eq!(operation.claim_state(), ClaimStatus::Lost);
         assert!(operation.outstanding_commands(6).is_empty());
     }
@@ -223,7 +226,7 @@ fn an_operation_that_lost_its_claim_before_planning_claims_again() {
     operation.receive_claim(1, held_claim());
     operation.receive_claim(2, ClaimEvent::Lost { holder: Some(other_holder()) });
     assert_eq!(operation.outstanding_commands(2), [Command::Claim]);
-    // A plan that arrives now is outdated.
+    // A plan that arrives while another operation holds the claim is outdated.
     let late = Input::Planned {
         plan: Arc::new(plan([resource(0, "ConfigMap/c")])),
         bundle: DIGEST,

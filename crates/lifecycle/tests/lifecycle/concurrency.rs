@@ -20,7 +20,7 @@ fn held_places(world: &World) -> Vec<String> {
     world.driver().state().held_groups().map(str::to_owned).collect()
 }
 
-/// Returns the number of verdicts that a gate has given.
+/// Returns the number of verdicts from a gate.
 fn verdict_count(world: &World, name: &str) -> usize {
     world
         .durable
@@ -43,7 +43,7 @@ fn plan_with_gates(gates: &[&[&str]]) -> Plan {
     plan
 }
 
-/// Runs until a wave is running. Hooks take about a second.
+/// Runs until the given wave is running. The hooks of these waves take about a second.
 fn run_to_wave(world: &mut World, name: &str) {
     for millis in (world.now..world.now + 600_000).step_by(10) {
         world.run_until(millis);
@@ -52,7 +52,7 @@ fn run_to_wave(world: &mut World, name: &str) {
             return;
         }
     }
-    panic!("{name} did not come: {}", world.driver().state().name());
+    panic!("{name} was not reached: {}", world.driver().state().name());
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_place_is_requested_only_when_nothing_else_blocks_the_wave() {
     assert_eq!(
         (verdict_count(&world, "night"), verdict_count(&world, DB_GATE)),
         (2, 0),
-        "the other gate is open"
+        "the concurrency gate must not be queried while the approval is missing"
     );
     assert!(world.driver().state().message().starts_with("gate approval is closed"));
     world.schedule_input(50_000, approve_input());
@@ -81,10 +81,10 @@ fn a_place_is_requested_only_when_nothing_else_blocks_the_wave() {
     world.run_until(70_100);
     assert_eq!((verdict_count(&world, DB_GATE), held_places(&world)), (2, vec!["db".to_owned()]));
     world.run();
-    assert_eq!(held_places(&world), [""; 0], "it has ended");
+    assert_eq!(held_places(&world), [""; 0], "an operation that has ended must not hold a place");
 }
 
-/// A soak ends without an input.
+/// A place must be requested at the end of a soak, although no input arrives at that time.
 #[test]
 fn a_place_is_requested_when_the_soak_is_over() {
     let mut world = World::new(plan_with_gates(&[&[], &["soak:5m", DB_GATE]]), request());
@@ -111,7 +111,7 @@ fn a_place_is_kept_if_the_next_wave_names_the_group() {
     assert_eq!(world.driver().state().message(), "successfully synced (no more tasks)");
 }
 
-/// Two operations would deadlock if each held the place that the other one requests.
+/// Two operations would deadlock if each held the place that the other operation requests.
 #[test]
 fn places_are_released_before_more_groups_are_requested() {
     let both = ["concurrency:ci", DB_GATE];
@@ -123,23 +123,23 @@ fn places_are_released_before_more_groups_are_requested() {
     assert_eq!(world.driver().state().name(), "Wave 2 Held");
     // The test world answers each gate separately, but a real engine grants either all places of a wave or
     // none.
-    assert_eq!(verdict_count(&world, DB_GATE), 2, "it is requested again");
+    assert_eq!(verdict_count(&world, DB_GATE), 2, "the place must be requested again");
     run_to_wave(&mut world, "Wave 2 ");
     assert_eq!(held_places(&world).len(), 2);
     run_to_wave(&mut world, "Wave 3 ");
     assert_eq!(
         (held_places(&world), verdict_count(&world, DB_GATE)),
         (vec!["db".to_owned()], 2),
-        "one stays"
+        "the place that the next wave needs must be kept"
     );
 }
 
-/// If an engine resumes the operation after a crash, it doesn't request the place again, because no other
-/// operation got the place.
+/// An engine that resumes the operation after a crash doesn't request the place again, because no other
+/// operation can have acquired the place.
 #[test]
 fn a_place_survives_an_engine_restart() {
     let mut world = World::new(plan_with_gates(&[&[DB_GATE, "night"]]), request());
-    // The other gate closes again at the moment when the place is granted.
+    // The other gate closes again when the place is granted.
     world.gates.insert("night".into(), [Verdict::Open, closed_verdict("it is day", 600)].into());
     world.gates.insert(DB_GATE.into(), [closed_verdict("it is full", 5)].into());
     world.run_until(1_000);

@@ -59,7 +59,7 @@ fn a_wave_has_a_deadline() {
             ");
 }
 
-/// The fixed delay after a wave must not make the wave exceed its deadline.
+/// The fixed delay after a wave must not count toward the wave's deadline.
 #[test]
 fn a_wave_delay_does_not_count_toward_the_deadline() {
     let request = SyncRequest { wave_delay: Some(seconds(30)), ..request() };
@@ -94,7 +94,7 @@ fn a_hook_has_a_deadline() {
             = 2 Job/slow Synced Failed: hook did not complete within 5 s
             ",
     );
-    // If the hook ended just before it was stopped, its own outcome counts.
+    // A hook that ended just before it was stopped keeps its own outcome.
     let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/slow").with_timeout(5)]), request());
     world.configure("Job/slow", |fate| fate.health[1].0 = 5000);
     world.run();
@@ -164,7 +164,7 @@ fn a_late_operation_names_what_it_waited_for() {
     );
 }
 
-/// After a pause of ten seconds, everything ends ten seconds later.
+/// A pause of ten seconds postpones all deadlines by ten seconds.
 #[test]
 fn deadlines_stop_during_a_pause() {
     let pause = |world: &mut World| {
@@ -193,7 +193,7 @@ fn deadlines_stop_during_a_pause() {
     assert_eq!(stage_starts(&world, "Applying"), ["0 Wave 1 Applying", "15000 Wave 1 Applying"]);
 }
 
-/// The hook's name was free, but its kind group hadn't started when the deadline passed. The next attempt
+/// When the deadline passes, the hook's name is free, but its kind group hasn't started. The next attempt
 /// runs the hook.
 #[test]
 fn a_hook_stopped_before_it_was_created_runs_in_the_next_attempt() {

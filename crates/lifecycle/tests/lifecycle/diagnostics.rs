@@ -1,5 +1,5 @@
-//! Notes for users that don't affect any decision: reasons why pods are unhealthy, and the last log lines of
-//! failed hooks.
+//! Notes for users, which don't affect any decision: reasons why pods are unhealthy, and the last log lines
+//! of failed hooks.
 
 use tidegate_lifecycle::operation::{Input, explain, view};
 use tidegate_model::{DeletePolicy, HealthStatus, Phase};
@@ -59,8 +59,8 @@ fn a_recovered_object_has_no_reason() {
     assert!(view.resources.iter().all(|resource| resource.reason.is_empty()));
 }
 
-/// The last log lines are stored before the deletion policy deletes the hook's object. They are displayed
-/// afterwards, even if a later attempt never reaches the hook.
+/// The last log lines are stored before the hook's object is deleted. They are still displayed if a later
+/// attempt never reaches the hook.
 #[test]
 fn the_last_log_lines_of_a_hook_are_stored() {
     let policies = [DeletePolicy::HookFailed];
@@ -89,7 +89,8 @@ fn the_last_log_lines_of_a_hook_are_stored() {
     world.check_replay();
 }
 
-/// Specification, 5.5: Argo CD mentions a reason only for rejected objects.
+/// In contrast to Argo CD, which includes reasons only for rejected objects (specification, 5.5), the message
+/// includes the reasons of all failures.
 #[test]
 fn the_message_of_a_failed_operation_names_objects_and_reasons() {
     let hooks = (0..12).map(|index| hook_task(Phase::PreSync, 0, &format!("Job/h{index}")));

@@ -1,4 +1,4 @@
-//! Driver: when events are written, when commands start, and the effect of a crash at any step.
+//! Tests of the driver: order of writes and commands, snapshots, and crashes at any step.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ fn commands_wait_for_urgent_events() {
     assert_eq!(driver.outstanding(at(0)), None, "the request is not durable yet");
     let batch = driver.take_batch(at(0), false).unwrap();
     assert_eq!((batch.first_sequence, batch.last_sequence()), (1, 1));
-    assert_eq!(driver.outstanding(at(0)), None, "it is on its way");
-    assert!(driver.take_batch(at(0), true).is_none(), "one batch at a time");
+    assert_eq!(driver.outstanding(at(0)), None, "the batch is still in flight");
+    assert!(driver.take_batch(at(0), true).is_none(), "only one batch may be in flight");
     driver.mark_persisted();
     assert_eq!(driver.outstanding(at(0)), outstanding([Command::Plan], None));
 }
@@ -48,7 +48,7 @@ fn lazy_events_are_written_later() {
     driver.handle_input(&busy, at(1000)).unwrap();
     driver.advance(at(1000)).unwrap();
     assert!(driver.take_batch(at(1000), false).is_none());
-    // The reason for a wait becomes durable soon, because a user may want to see it after a crash.
+    // The reason for a wait becomes durable soon, because users need it after a crash.
     let due = at(1000) + STATUS_EVENT_WAIT_MAX;
     assert_eq!(driver.flush_at(), Some(due));
     assert_eq!(driver.outstanding(at(1000)), outstanding([], Some(at(1200))));
@@ -59,9 +59,9 @@ fn lazy_events_are_written_later() {
     driver.handle_input(&busy, at(1200)).unwrap();
     assert_eq!(driver.outstanding(at(1200)), outstanding([], Some(at(1600))));
     assert_eq!(driver.flush_at(), None);
-    assert!(driver.take_batch(due + LAZY_EVENT_WAIT_MAX, false).is_none(), "one batch at a time");
+    assert!(driver.take_batch(due + LAZY_EVENT_WAIT_MAX, false).is_none(), "only one batch may be in flight");
     driver.mark_persisted();
-    assert!(driver.take_batch(due, true).is_some(), "or now, on request");
+    assert!(driver.take_batch(due, true).is_some(), "`flush` must write lazy events immediately");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn recovery_needs_no_separate_path() {
             snapshot = batch.snapshot.clone().map(|state| (batch.last_sequence(), state)).or(snapshot);
         }
     }
-    let (covered, state) = snapshot.expect("a snapshot is due by now");
+    let (covered, state) = snapshot.expect("a snapshot must be due");
     assert!(covered >= SNAPSHOT_INTERVAL_MIN);
     let rest = world.durable.iter().skip(usize::try_from(covered).unwrap()).cloned();
     let recovered = Driver::recover(Some((covered, state)), rest).unwrap();
@@ -120,7 +120,7 @@ fn an_operation_in_an_endless_loop_is_ended() {
     assert_eq!(driver.state().message(), "gave up after 5000000 recorded events");
 }
 
-/// Operations that use all features.
+/// Plans and requests that together use all features.
 fn golden_operations() -> Vec<(Plan, SyncRequest)> {
     let both = [DeletePolicy::BeforeHookCreation, DeletePolicy::HookSucceeded];
     let full = || {
@@ -144,7 +144,7 @@ fn golden_operations() -> Vec<(Plan, SyncRequest)> {
     vec![(full(), request_with_retries(1)), (full(), tries)]
 }
 
-/// Objects of which one fails in each variant of a golden operation. Empty if none fails.
+/// Object that fails in each variant of a golden operation. Empty for the variant without failures.
 const FAILING_OBJECTS: [&str; 5] = ["", "Deployment/api", "Job/migrate", "Widget/w", "Job/alert"];
 
 fn golden_world(plan: &Plan, request: &SyncRequest, misfortune: &str) -> World {
@@ -184,8 +184,8 @@ fn sorted_writes(world: &World) -> Vec<String> {
     lines.into_iter().map(|(_, _, _, line)| line).collect()
 }
 
-/// The engine crashes once, before one of the events. The cluster still sees the same writes in the same
-/// order.
+/// If the engine crashes once, before any of the events, the cluster still receives the same writes in the
+/// same order.
 #[test]
 fn a_crash_before_any_event_does_not_change_the_writes() {
     let mut crashes = 0;
@@ -201,7 +201,7 @@ fn a_crash_before_any_event_does_not_change_the_writes() {
                     break;
                 }
                 crashes += 1;
-                // The messages during waits may differ.
+                // Only resources are compared, because messages about waits may differ.
                 let resources = |world: &World| {
                     let results = view(world.driver().state()).unwrap().resources.into_iter();
                     results
@@ -228,7 +228,7 @@ fn a_wave_needs_few_writes() {
         world.run();
         let moved =
             world.durable.iter().filter(|event| matches!(event, OperationEvent::StageChanged { .. })).count();
-        assert!(moved <= 3 + 3 * 4, "{moved} arrows");
+        assert!(moved <= 3 + 3 * 4, "{moved} transitions");
         assert!(world.writes <= 3 + 3 * 3, "{} writes for {width} objects a wave", world.writes);
     }
 }

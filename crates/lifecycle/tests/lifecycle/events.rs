@@ -1,5 +1,5 @@
-//! Emitted events of an operation. The tests with random worlds check that live events equal those from the
-//! log.
+//! Emitted events of an operation. The tests with random worlds check that live events equal events that are
+//! read from the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,8 @@ fn emitted_events(recorded: &[OperationEvent]) -> Vec<(u64, EventKind)> {
     events.map(|event| (event.sequence, event.what)).collect()
 }
 
-/// Each row is an emitted event. The numbers of the other recorded events are omitted.
+/// Each row contains a recorded event and the emitted event, if any. Recorded events that aren't emitted
+/// still use up a sequence number.
 #[test]
 fn relevant_events_are_emitted_with_their_sequence_number() {
     let plan = plan([

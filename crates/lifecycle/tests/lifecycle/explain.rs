@@ -8,7 +8,7 @@ use tidegate_model::{
 use crate::build::*;
 use crate::world::{EvidenceKind, Reply, World, health_of};
 
-/// Checks the explanation after this many milliseconds.
+/// Checks the explanation at the given time in milliseconds.
 fn assert_explanation(mut world: World, millis: i64, expected: &str) {
     world.run_until(millis);
     world.now = world.now.max(millis);
@@ -43,7 +43,8 @@ fn explanations_read_like_sentences() {
     );
 }
 
-/// The explanation contains the object that took the name of a hook that was about to be created.
+/// The explanation contains the other operation whose hook took the name of a hook that was about to be
+/// created.
 #[test]
 fn a_lost_hook_place_is_explained() {
     let lost = || {
@@ -58,7 +59,7 @@ fn a_lost_hook_place_is_explained() {
     assert_explanation(
         lost(),
         2000,
-        "wave 1 of 1 (Sync, wave 0): 1 of 2 applied, waiting 2 s for hook Job shop/h (operation another is running it; waiting until that run ends)",
+        "wave 1 of 1 (Sync, wave 0): 1 of 2 applied, waiting 2 s for hook Job shop/h (operation another is running the same hook; waiting until that run ends)",
     );
     assert_explanation(
         lost(),
@@ -67,8 +68,8 @@ fn a_lost_hook_place_is_explained() {
     );
 }
 
-/// A running engine ends late operations immediately, so this explanation is for an operation that no engine
-/// is running.
+/// A running engine ends late operations immediately, so only an operation without an engine can have a
+/// deadline in the past.
 #[test]
 fn a_passed_deadline_is_not_shown_as_upcoming() {
     let request = SyncRequest { deadline: Some(seconds(60)), ..request() };
@@ -85,10 +86,10 @@ fn a_passed_deadline_is_not_shown_as_upcoming() {
     assert!(sentence.contains("; deadline in 1 s;"), "{sentence}");
     let (left, passed, sentence) = explain_deadline(100_000);
     assert_eq!((left, passed), (Some(0), Some(40)));
-    assert!(sentence.contains("; its deadline passed 40 s ago;"), "{sentence}");
+    assert!(sentence.contains("; the deadline passed 40 s ago;"), "{sentence}");
 }
 
-/// An object that is kept unchanged counts neither as healthy nor as awaited.
+/// An object that a skipped prune keeps counts neither as healthy nor as awaited.
 #[test]
 fn skipped_prunes_are_not_counted_as_healthy() {
     let left = prune_task(0, "Deployment/old").with_action(Action::PruneSkipped);
@@ -282,7 +283,7 @@ fn explains_pauses_and_termination() {
          for 1 min (lunch)",
     );
 
-    // If a hook ends during a pause, this isn't processed before the operation resumes.
+    // The end of a hook during a pause is processed only after the operation is unpaused.
     let mut world = one();
     world.configure("Job/j", |fate| {
         fate.health =
@@ -326,7 +327,7 @@ fn explains_pauses_and_termination() {
     assert_explanation(one(), 9000, "Succeeded 8 s ago after 1 s: successfully synced (no more tasks)");
 }
 
-/// The phase and the message are the same as for any other success. Only the request shows that it was a dry
+/// The phase and message of a dry run are those of any other success, so only the request distinguishes a dry
 /// run.
 #[test]
 fn a_dry_run_explains_that_nothing_was_written() {
@@ -357,7 +358,7 @@ fn a_dry_run_explains_that_nothing_was_written() {
     world.run_until(9000);
     let ended = view(world.driver().state()).unwrap();
     assert_eq!((ended.describe_phase().as_str(), ended.dry_run), ("Succeeded", false));
-    assert_eq!(serde_json::to_value(&ended).unwrap().get("dryRun"), None, "nothing else has the field");
+    assert_eq!(serde_json::to_value(&ended).unwrap().get("dryRun"), None, "only dry runs may have the field");
 }
 
 #[test]

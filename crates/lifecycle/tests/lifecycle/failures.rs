@@ -1,4 +1,4 @@
-//! Failures: messages, failed hooks, SyncFail hooks.
+//! Tests of failures: messages, failed hooks and SyncFail hooks.
 
 use tidegate_model::{DeletePolicy, Phase, ResultCode};
 
@@ -38,7 +38,7 @@ fn final_messages_name_failed_objects() {
             vec![web],
             format!("{unsuccessful}, reason: Deployment/web is wrong"),
         ),
-        // A rejected prune prevents the wave's manifests from being applied, so none of the wave's tasks run.
+        // After a rejected prune, the wave's manifests aren't applied.
         (
             vec![prune_task(0, "Job/old"), resource(0, api)],
             vec!["Job/old"],
@@ -95,7 +95,8 @@ fn error_warning(message: &str) -> tidegate_model::Warning {
     }
 }
 
-/// The results contain the invalid tasks (specification, on API discovery and permission validation).
+/// An invalid plan is not executed, but the results contain its invalid tasks (specification, on API
+/// discovery and permission validation).
 #[test]
 fn an_invalid_plan_runs_nothing() {
     let blamed = resource(0, "Widget/one").with(|task| task.error = Some("a".into()));
@@ -154,7 +155,7 @@ fn a_plan_that_stays_invalid_uses_up_its_retries() {
     assert_eq!(world.transcript.iter().filter(|line| *line == "plan").count(), 3);
 }
 
-/// Earlier waves have changed the cluster, so SyncFail hooks have something to handle.
+/// Earlier waves have changed the cluster, so SyncFail hooks must run.
 #[test]
 fn a_failed_late_dry_run_starts_sync_fail_hooks() {
     let mut world = World::new(

@@ -1,5 +1,4 @@
-//! Tests of the operation machine through its public API: tables, worked traces, and random plans in random
-//! worlds.
+//! Tests of the operation machine through its public API: tables, traces, and random plans in random worlds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 #![allow(clippy::indexing_slicing, missing_docs, reason = "tests may panic")]
 

@@ -1,4 +1,5 @@
-//! Objects in a deleted namespace are lost. The operation fails and reports the namespace.
+//! Deleted namespaces. All objects in such a namespace are lost, so the operation fails and reports the
+//! namespace.
 
 use tidegate_lifecycle::operation::{Input, NamespaceObservation, ObjectIdentity, OperationEvent, explain};
 use tidegate_model::{DeletePolicy, OperationPhase, Phase, Plan, SyncRequest, WaitFor};
@@ -8,8 +9,8 @@ use crate::world::{Reply, World};
 
 const NAMESPACE_LOST: &str = "namespace shop is being deleted, together with everything that this operation wrote there; sync again when it is gone";
 
-/// Returns a world in which the namespace starts terminating at a specific time. With `has_watch`, a watch
-/// event reports this. Otherwise, only a read shows it.
+/// Returns a world in which the namespace starts terminating at the given time. With `has_watch`, a watch
+/// event reports the termination. Otherwise, only a read shows it.
 fn world_with_terminating_namespace(plan: Plan, request: SyncRequest, millis: i64, has_watch: bool) -> World {
     let mut world = World::new(plan, request);
     world.namespaces_terminating_at.insert("shop".into(), millis);
@@ -27,12 +28,12 @@ fn run_to_end(world: &mut World) -> (OperationPhase, String) {
 fn an_operation_does_not_succeed_in_a_terminating_namespace() {
     let failed = (OperationPhase::Failed, NAMESPACE_LOST.to_owned());
     let one = || plan([resource(0, "ConfigMap/c")]);
-    // There is no watch event, and the operation finishes at the time of its last write.
+    // Without a watch event, only the check after the last write can detect the termination.
     assert_eq!(run_to_end(&mut world_with_terminating_namespace(one(), request(), 0, false)), failed);
     assert_eq!(
         run_to_end(&mut world_with_terminating_namespace(one(), request(), 1, false)).0,
         OperationPhase::Succeeded,
-        "it began to go later"
+        "the namespace started terminating only after the final check"
     );
     // The namespace terminates after the last write, during a wait.
     let healthy = SyncRequest { wait: WaitFor::Healthy, ..request() };
@@ -40,7 +41,11 @@ fn an_operation_does_not_succeed_in_a_terminating_namespace() {
     for has_watch in [true, false] {
         let mut world = world_with_terminating_namespace(server(), healthy.clone(), 500, has_watch);
         assert_eq!(run_to_end(&mut world), failed);
-        assert_eq!(world.now, if has_watch { 500 } else { 1000 }, "immediately, if it is reported");
+        assert_eq!(
+            world.now,
+            if has_watch { 500 } else { 1000 },
+            "a watch event must end the operation immediately"
+        );
     }
     let reason = "1 Deployment/api Synced Failed: namespace shop is being deleted";
     let mut world = world_with_terminating_namespace(server(), healthy, 500, true);
@@ -48,8 +53,8 @@ fn an_operation_does_not_succeed_in_a_terminating_namespace() {
     assert_eq!(world.results(), [reason]);
 }
 
-/// The operation didn't observe the deletion, and a different namespace exists now. The objects in the first
-/// namespace are lost anyway.
+/// A namespace with the same name exists again when the operation ends, but the objects in the first
+/// namespace are lost.
 #[test]
 fn an_operation_does_not_succeed_in_a_recreated_namespace() {
     let again = "namespace shop was deleted and recreated by another client, and everything that this operation wrote to the old one is gone; sync \
@@ -60,9 +65,14 @@ fn an_operation_does_not_succeed_in_a_recreated_namespace() {
         world.namespaces_recreated_at.insert("shop".into(), 500);
         world.has_namespace_watch = has_watch;
         assert_eq!(run_to_end(&mut world), (OperationPhase::Failed, again.to_owned()));
-        assert_eq!(world.now, if has_watch { 500 } else { 1000 }, "immediately, if it is reported");
+        assert_eq!(
+            world.now,
+            if has_watch { 500 } else { 1000 },
+            "a watch event must end the operation immediately"
+        );
     }
-    // The missing namespace existed during planning, whether or not anything was written to it.
+    // The missing namespace was observed during planning, so it counts as lost even if nothing was written to
+    // it.
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
     world.namespaces_gone_at.insert("shop".into(), 0);
     world.configure("ConfigMap/c", |fate| {
@@ -71,7 +81,7 @@ fn an_operation_does_not_succeed_in_a_recreated_namespace() {
     let gone =
         "namespace shop was deleted, together with everything that this operation wrote there; sync again";
     assert_eq!(run_to_end(&mut world), (OperationPhase::Failed, gone.to_owned()));
-    // The identity of the namespace is unknown.
+    // Without a recorded identity, a recreated namespace can't be detected.
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
     (world.records_namespaces, world.has_namespace_watch) = (false, false);
     world.namespaces_recreated_at.insert("shop".into(), 0);
@@ -91,7 +101,7 @@ fn old_observations_and_newly_created_namespaces_are_no_loss() {
     };
     let smoke = || hook_task(Phase::PostSync, 0, "Job/smoke");
     let mut world = World::new(plan([resource(0, "ConfigMap/c"), smoke()]), request());
-    // Version 1 is known from planning.
+    // Planning observed version 1, so observations of version 0 are outdated.
     world.namespaces_gone_at.insert("shop".into(), 60_000);
     world.schedule_input(500, seen("0", "0", false));
     world.schedule_input(600, seen("0", "0", true));
@@ -132,25 +142,25 @@ fn hooks_in_a_terminating_namespace_are_stopped_first() {
     assert_eq!(run_to_end(&mut world), (OperationPhase::Failed, NAMESPACE_LOST.to_owned()));
     let results = world.results();
     assert_eq!(results[1], "2 Job/smoke Synced Failed: stopped: namespace shop is being deleted");
-    assert!(results[2].contains("Job/alert"), "what is for failures runs: {results:?}");
+    assert!(results[2].contains("Job/alert"), "the SyncFail hook must run: {results:?}");
 }
 
-/// The objects in the namespace may be reported missing first, but the namespace is still the reason.
+/// The message must contain the lost namespace even if a missing object was reported first.
 #[test]
 fn a_failed_wave_names_the_terminating_namespace() {
     let tasks = plan([hook_task(Phase::PreSync, 0, "Job/check"), resource(0, "ConfigMap/c")]);
     let mut world = world_with_terminating_namespace(tasks, request(), 400, false);
     world.configure("Job/check", |fate| fate.deleted_after = Some(500));
     assert_eq!(run_to_end(&mut world), (OperationPhase::Failed, NAMESPACE_LOST.to_owned()));
-    // A failure of another kind keeps its own reason.
+    // An unrelated failure keeps its own reason.
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
     world.configure("ConfigMap/c", |fate| fate.write.push_back(Reply::Rejected("denied".into())));
     let (_, message) = run_to_end(&mut world);
     assert_eq!(message, "one or more objects failed to apply, reason: ConfigMap shop/c: denied");
 }
 
-/// The plan was for the previous namespace. The current namespace may have to be created or filled from
-/// scratch.
+/// The first plan refers to the lost namespace. The next attempt may have to create the namespace and all of
+/// its objects again.
 #[test]
 fn the_next_attempt_plans_again_after_a_namespace_is_lost() {
     let tasks = || plan([resource(0, "ConfigMap/c"), hook_task(Phase::PostSync, 0, "Job/smoke")]);
@@ -173,7 +183,7 @@ fn the_next_attempt_plans_again_after_a_namespace_is_lost() {
     assert_eq!(
         world.durable.iter().filter(applied).count(),
         2,
-        "everything written to the old one is written to the new one"
+        "the object must be written again, to the new namespace"
     );
     // If a plan failed before its first wave, the next attempt creates a new plan.
     let mut world = World::new(tasks(), request_with_retries(1));
@@ -193,7 +203,7 @@ fn the_next_attempt_plans_again_after_a_namespace_is_lost() {
 fn nothing_is_written_into_a_namespace_that_was_lost_before() {
     let tasks = plan([resource(0, "ConfigMap/c"), hook_task(Phase::SyncFail, 0, "Job/alert")]);
     let mut world = World::new(tasks, request());
-    // The planning call reports this while the dry run is in flight.
+    // The dry run takes so long that the loss of the namespace is observed during the dry run.
     world.configure("ConfigMap/c", |fate| fate.check.push_back(Reply::RetryAfter(60_000)));
     let identity = Some(ObjectIdentity { uid: "1".into(), resource_version: "1".into() });
     world.schedule_input(
@@ -208,10 +218,10 @@ fn nothing_is_written_into_a_namespace_that_was_lost_before() {
     assert_eq!((phase, world.now), (OperationPhase::Failed, 1000));
     let expected = "namespace shop is being deleted, and this operation writes objects to it";
     assert!(message.starts_with(expected), "{message}");
-    assert_eq!(world.cluster.writes, [], "nothing to see to for the SyncFail hook either");
+    assert_eq!(world.cluster.writes, [], "without any writes, the SyncFail hook must not run either");
 }
 
-/// Only namespaces that the operation writes to count, and only as long as the operation can still react.
+/// The operation ignores namespaces that it doesn't write to, and losses during its clean-up.
 #[test]
 fn unused_namespaces_may_terminate() {
     let elsewhere = |task: tidegate_model::Task| task.with(|task| task.namespace = "other".into());
@@ -219,7 +229,7 @@ fn unused_namespaces_may_terminate() {
     let mut world = World::new(tasks, request());
     world.namespaces_terminating_at.insert("other".into(), 0);
     assert_eq!(run_to_end(&mut world).0, OperationPhase::Succeeded);
-    // The operation is ending, so its hooks are cleaned up, whatever happens to the namespace.
+    // The loss of the namespace during the clean-up must not change the outcome.
     let tasks =
         plan([hook_task(Phase::Sync, 0, "Job/j").with_delete_policies(&[DeletePolicy::HookSucceeded])]);
     let mut world = world_with_terminating_namespace(tasks, request(), 1001, true);
@@ -240,10 +250,14 @@ fn a_namespace_is_not_pruned_before_its_contents_are_applied() {
          move the objects to another namespace";
     assert_eq!((phase, message.as_str()), (OperationPhase::Failed, expected));
     assert_eq!(world.results(), [format!("1 Namespace/shop SyncFailed -: {expected}")]);
-    assert_eq!(world.cluster.writes, [], "nothing was written");
+    assert_eq!(world.cluster.writes, [], "nothing may be written");
     let mut world =
         World::new(plan([prune_task(0, "Namespace/shop"), prune_task(1, "ConfigMap/c")]), request());
-    assert_eq!(run_to_end(&mut world).0, OperationPhase::Succeeded, "with all that is in it, it may go");
+    assert_eq!(
+        run_to_end(&mut world).0,
+        OperationPhase::Succeeded,
+        "a namespace may be pruned together with all of its objects"
+    );
 }
 
 #[test]
@@ -257,5 +271,5 @@ fn the_final_namespace_check_is_reported() {
             return;
         }
     }
-    panic!("it never looked");
+    panic!("the final namespace check was not reported");
 }

@@ -41,13 +41,13 @@ fn an_outage_is_survived_and_reported() {
     world.run();
     assert_eq!(outcome_of(&world), (OperationPhase::Succeeded, "successfully synced (all tasks run)".into()));
     assert!(world.operation().header.outage.is_none());
-    // There are three outages of 30 calls each, and one event for each call that was attempted.
+    // Three outages with 30 failed calls each. Each failed call is recorded once.
     let failed =
         world.durable.iter().filter(|event| matches!(event, OperationEvent::CallFailed { outage: true, .. }));
     assert_eq!(failed.count(), 90);
 }
 
-/// Many calls fail because of the same outage, but only one of them is repeated until the cluster responds
+/// Many calls fail because of the same outage, but only one call is repeated until the cluster responds
 /// again.
 #[test]
 fn a_single_call_probes_an_unreachable_cluster() {
@@ -66,7 +66,7 @@ fn a_single_call_probes_an_unreachable_cluster() {
 
 #[test]
 fn deadlines_expire_during_an_outage() {
-    // When the operation's deadline passes, the operation ends, even though its hooks can't be stopped.
+    // After the operation's deadline, the operation ends although its hook can't be stopped.
     let request = SyncRequest { deadline: Some(seconds(120)), ..request() };
     let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/slow")]), request.clone());
     world.configure("Job/slow", |fate| {
@@ -76,7 +76,7 @@ fn deadlines_expire_during_an_outage() {
     world.run();
     assert_eq!(outcome_of(&world), (OperationPhase::Error, "Operation termination had errors".into()));
     assert!((120_000..200_000).contains(&world.now), "{}", world.now);
-    // The wave's deadline passes.
+    // After the wave's deadline, the attempt fails.
     let mut world =
         World::new(plan([resource(0, "ConfigMap/c")]).with_wave_timeout(0, 30), crate::build::request());
     world.configure("ConfigMap/c", |fate| fate.write.extend(unreachable_replies(1000)));
@@ -88,7 +88,7 @@ fn deadlines_expire_during_an_outage() {
             "wave 0 of Sync did not complete within 30 s: one or more tasks are running".into()
         )
     );
-    // The outage occurs during planning.
+    // After the operation's deadline, the operation ends even if it is still planning.
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request);
     world.set_plan_replies(unreachable_replies(1000));
     world.run();
@@ -96,7 +96,7 @@ fn deadlines_expire_during_an_outage() {
     assert_eq!(world.now, 120_000);
 }
 
-/// The clean-up at the end also waits for the cluster, but not for a cluster that never comes back.
+/// The clean-up also waits for the cluster, but gives up if the cluster doesn't come back.
 #[test]
 fn cleanup_waits_for_the_cluster_but_not_forever() {
     let policies = [DeletePolicy::HookSucceeded];
@@ -146,8 +146,7 @@ fn failing_watches_are_reported_while_they_are_needed() {
     assert_eq!(outcome_of(&world).0, OperationPhase::Succeeded);
 }
 
-/// If a backend stalls, each call takes a long time. Therefore, only a few calls are made before the attempt
-/// fails.
+/// Each call to a stalled backend takes a long time, so the attempt fails after only a few calls.
 #[test]
 fn a_stalled_call_is_tried_three_times() {
     for (reply, times) in [(Reply::Stalled, 3), (Reply::Busy, 10)] {

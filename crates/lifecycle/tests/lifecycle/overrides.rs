@@ -109,7 +109,7 @@ fn a_task_that_does_not_become_healthy_can_be_skipped() {
     }
 }
 
-/// As at the end of an operation, the hook is deleted and its last log lines are stored.
+/// The hook's object is deleted and its last log lines are stored, as at the end of an operation.
 #[test]
 fn a_running_hook_that_is_skipped_is_stopped_first() {
     let mut world = World::new(
@@ -128,7 +128,10 @@ fn a_running_hook_that_is_skipped_is_stopped_first() {
         ],
     );
     assert_eq!((count_creations(&world, "Job/migrate"), count_lines(&world, "stop Job/migrate")), (1, 1));
-    assert!(!world.cluster.objects.contains_key(&world.task_id("Job/migrate")), "it is deleted");
+    assert!(
+        !world.cluster.objects.contains_key(&world.task_id("Job/migrate")),
+        "the hook's object must be deleted"
+    );
     assert_eq!(view(world.driver().state()).unwrap().hook_logs[0].text, "waiting for the lock\n");
 }
 
@@ -158,7 +161,8 @@ fn a_running_hook_that_is_marked_as_done_is_released() {
     }
 }
 
-/// A call that creates the hook may be in flight. If it creates an object, the object is found and deleted.
+/// A call that creates the hook may be in flight when the hook is skipped. If the call creates an object, the
+/// object must be deleted.
 #[test]
 fn a_hook_skipped_during_its_creation_does_not_run() {
     for what in [Override::Skip, Override::MarkDone] {
@@ -206,11 +210,11 @@ fn a_skipped_hook_in_a_taken_place_is_deleted_after_a_crash() {
         for name in names {
             world.schedule_input(world.now, skip_task(name));
         }
-        // Hooks that have already ended aren't skipped.
+        // The operation is terminated, so that it ends even if its hook had ended and wasn't skipped.
         world.schedule_input(world.now + 60_000, Input::Terminate { by: "ann".into() });
         world.run();
         let left: Vec<_> = world.cluster.objects.values().filter(|object| object.has_finalizer).collect();
-        assert!(left.is_empty(), "seed {seed} leaves behind {left:?}");
+        assert!(left.is_empty(), "objects remain with seed {seed}: {left:?}");
     }
 }
 
@@ -269,18 +273,18 @@ fn skipping_a_wave_skips_its_open_tasks_and_its_gate() {
         ],
     );
     assert_eq!(world.now, 9_000);
-    // Tasks marked as done count as done, but skipped tasks don't.
+    // Tasks that are marked as done count as done. Skipped tasks don't.
     let waves = view(world.driver().state()).unwrap().waves;
     let counted: Vec<(u32, u32, u32)> =
         waves.iter().map(|wave| (wave.done, wave.skipped, wave.tasks)).collect();
     assert_eq!(counted, [(1, 1, 2), (2, 0, 2), (1, 0, 1)]);
 }
 
-/// The plan of a deletion numbers its waves in the order of deletion, but users know them by their
-/// annotations.
+/// The plan of a deletion numbers its waves in the order of deletion, but users refer to waves by the numbers
+/// in their objects' annotations.
 #[test]
 fn waves_of_a_deletion_are_named_by_the_wave_numbers_of_their_objects() {
-    // According to their annotations, `last` has 10, `middle` has 3 and `first` has -2.
+    // In their annotations, `last` has wave 10, `middle` has wave 3, and `first` has wave -2.
     let tasks = || {
         [
             prune_task(-2, "Deployment/last"),
@@ -297,7 +301,7 @@ fn waves_of_a_deletion_are_named_by_the_wave_numbers_of_their_objects() {
     assert_eq!((shown.resources[0].name.as_str(), shown.resources[0].wave), ("last", 10));
     let sentence = explain(world.driver().state(), at(5_000)).to_string();
     assert!(sentence.starts_with("wave 1 of 3 (Sync, wave 10): "), "{sentence}");
-    // The name of a wave refers to the annotations.
+    // The number in a wave's name is the number from the annotations.
     world.schedule_input(6_000, override_wave(Override::Skip, "Sync/-2"));
     world.schedule_input(7_000, override_wave(Override::Skip, "Sync/4"));
     world.run();
@@ -322,7 +326,7 @@ fn waves_of_a_deletion_are_named_by_the_wave_numbers_of_their_objects() {
     assert_eq!(numbers, [10], "{numbers:?}");
 }
 
-/// The skipped wave is passed over, and the previous wave still waits as before.
+/// Skipping the last wave must not change the conditions for which the previous wave waits.
 #[test]
 fn skipping_the_last_wave_does_not_affect_the_previous_one() {
     let mut world = World::new(plan([resource(0, "Deployment/a"), resource(1, "ConfigMap/c")]), request());
@@ -335,11 +339,11 @@ fn skipping_the_last_wave_does_not_affect_the_previous_one() {
             "2 ConfigMap/c Skipped Succeeded: skipped by ann (why); not done",
         ],
     );
-    assert_eq!(world.now, 1000, "it has waited until a was healthy");
+    assert_eq!(world.now, 1000, "the first wave must wait until its object is healthy");
 }
 
-/// A rejected prune prevents the rest of its wave from being applied. Once the prune is skipped or retried
-/// successfully, the rest is applied.
+/// A rejected prune blocks the manifests of its wave. When the prune is skipped or its retry succeeds, the
+/// manifests are applied.
 #[test]
 fn tasks_blocked_by_a_failure_run_after_an_override() {
     for (what, result) in [
@@ -355,7 +359,7 @@ fn tasks_blocked_by_a_failure_run_after_an_override() {
             request_with_retries(1),
         );
         world.configure("ConfigMap/old", |fate| fate.write.push_back(Reply::Rejected("no".into())));
-        // The operation has failed, and the next attempt is five seconds away.
+        // The attempt has failed, and the next attempt would start five seconds later.
         world.schedule_input(2_000, override_task(what, "ConfigMap/old"));
         world.run();
         assert_eq!(world.results()[0], result);
@@ -365,7 +369,7 @@ fn tasks_blocked_by_a_failure_run_after_an_override() {
     }
 }
 
-/// The other hook keeps the wave running in the meantime, so this is the same attempt.
+/// Another hook keeps the wave running, so the retry happens in the same attempt.
 #[test]
 fn a_retried_hook_runs_again_in_the_same_attempt() {
     let tasks = [
@@ -399,8 +403,8 @@ fn a_retried_hook_runs_again_in_the_same_attempt() {
     assert_eq!((retried.what, retried.retries), (Override::Retry, 1));
 }
 
-/// Wherever the crash occurs, the hook from the first try never counts as the hook from the second try, and
-/// no hook runs a third time.
+/// Regardless of where the crash occurs, the first run of the hook must not count as the retry, and no hook
+/// may run a third time.
 #[test]
 fn a_crash_during_a_retry_runs_nothing_twice() {
     for crash in 1..120 {
@@ -430,7 +434,7 @@ fn a_crash_during_a_retry_runs_nothing_twice() {
     }
 }
 
-/// The repeated call counts: the number of consecutive failures is kept.
+/// A user's retry repeats the call but doesn't reset the number of consecutive failures.
 #[test]
 fn a_retry_repeats_a_waiting_call_immediately() {
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
@@ -438,7 +442,7 @@ fn a_retry_repeats_a_waiting_call_immediately() {
     world.schedule_input(1_000, override_task(Override::Retry, "ConfigMap/c"));
     world.run_until(1_000);
     let failed = world.operation().tasks[0].calls.clone().unwrap();
-    assert_eq!(failed.failed, 2, "made at once, and it has failed again");
+    assert_eq!(failed.failed, 2, "the call must be repeated immediately, and fail again");
     let world = run_and_check(world, ALL_TASKS_SYNCED, &["1 ConfigMap/c Synced Running: c applied"]);
     assert!(world.now < 3_000, "{}", world.now);
 }
@@ -461,8 +465,8 @@ fn a_retry_of_failed_tasks_starts_the_next_attempt_immediately() {
     assert_eq!(rejections(&world), [refused]);
 }
 
-/// This applies even if the next attempt creates a new plan because this attempt failed before its first
-/// wave.
+/// The next attempt also starts immediately if it needs a new plan, because the first attempt failed before
+/// its first wave.
 #[test]
 fn a_retry_of_rejected_tasks_plans_the_next_attempt_immediately() {
     let mut world =
@@ -481,7 +485,7 @@ fn a_retry_of_rejected_tasks_plans_the_next_attempt_immediately() {
     assert_eq!(rejections(&world), [refused]);
 }
 
-/// A later attempt doesn't run a skipped task, even if it repeats everything else.
+/// A later attempt doesn't run a skipped task, even if the attempt repeats all other tasks.
 #[test]
 fn a_skip_applies_to_later_attempts() {
     let retry = RetryPolicy { restart: true, ..request_with_retries(1).retry };
@@ -539,7 +543,7 @@ fn skipped_tasks_of_a_passed_wave_cannot_be_retried() {
     assert_eq!(rejections(&world), [refused]);
 }
 
-/// The next attempt continues with the failed wave, not with an earlier one.
+/// The next attempt continues with the failed wave, so tasks of earlier waves can't be retried.
 #[test]
 fn skipped_tasks_of_a_passed_wave_cannot_be_retried_between_attempts() {
     let tasks = [resource(0, "Deployment/a"), resource(1, "ConfigMap/b"), resource(2, "ConfigMap/c")];
@@ -565,8 +569,8 @@ fn skipped_tasks_of_a_passed_wave_cannot_be_retried_between_attempts() {
     assert_eq!(rejections(&world), [format!("ConfigMap shop/b cannot be retried now: {reason}")]);
 }
 
-/// An override between two attempts ends the wait if no failed tasks are left. This happens when the failed
-/// tasks are skipped, or when a task that was skipped by mistake is retried.
+/// The next attempt starts as soon as no failed tasks are left. Either all failed tasks were skipped, or a
+/// task that was skipped by mistake is retried.
 #[test]
 fn the_next_attempt_begins_when_nothing_failed_remains() {
     let both_fail = || {
@@ -594,10 +598,13 @@ fn the_next_attempt_begins_when_nothing_failed_remains() {
         let failed_at = world.now;
         world.schedule_input(world.now, skip_task("configmap/a"));
         world.run_until(failed_at + 1_000);
-        assert!(matches!(world.operation().stage, Stage::AwaitingRetry { .. }), "something else has failed");
+        assert!(
+            matches!(world.operation().stage, Stage::AwaitingRetry { .. }),
+            "another task has still failed"
+        );
         world.schedule_input(failed_at + 1_000, second);
         world.run_until(failed_at + 2_000);
-        assert!(world.driver().state().is_finished(), "it waits for nothing: {results:?}");
+        assert!(world.driver().state().is_finished(), "the next attempt must start immediately: {results:?}");
         let codes = results.map(|code| format!(" {code} "));
         assert!(
             world.results().iter().zip(codes).all(|(line, code)| line.contains(&code)),
@@ -607,7 +614,8 @@ fn the_next_attempt_begins_when_nothing_failed_remains() {
     }
 }
 
-/// In an operation that writes, a task that was only dry-run doesn't have a result.
+/// Only a dry run records results for tasks that weren't written. In any other operation, such a task doesn't
+/// have a result.
 #[test]
 fn skipping_everything_before_the_first_write_leaves_no_other_results() {
     let rescue = hook_task(Phase::SyncFail, 0, "Job/rescue");
@@ -710,7 +718,7 @@ fn a_dry_run_has_nothing_to_skip() {
     assert_eq!(rejections(&world), ["the operation is a dry run, so there is nothing to skip"]);
 }
 
-/// Only a user request makes a wave go back.
+/// Without a user's override, a wave never returns to an earlier step.
 #[test]
 fn a_wave_goes_back_only_on_request() {
     let mut world =

@@ -1,4 +1,4 @@
-//! A pruned object counts as pruned only after it no longer exists.
+//! Prunes of objects that still exist for some time after their deletion was requested.
 
 use tidegate_lifecycle::operation::{Input, explain};
 use tidegate_model::{Action, OperationPhase, Phase, Plan, SyncRequest, WaitFor};
@@ -54,7 +54,7 @@ fn the_last_wave_applies_at_once_and_awaits_its_prunes() {
     world.run();
     assert_eq!((final_phase(&world), world.now), (Some(OperationPhase::Succeeded), 10_000));
     assert_eq!(world.results()[0], PRUNED_RESULT);
-    // If the operation also waits for health, both conditions must be met.
+    // The operation waits for the application's health and for the deletion.
     let healthy = SyncRequest { wait: WaitFor::Healthy, ..request() };
     let mut world = world_with_slow_deletion(
         plan([prune_task(0, "Deployment/old"), resource(0, "Deployment/new")]),
@@ -102,7 +102,7 @@ fn a_late_wave_prunes_again_in_the_next_attempt() {
     assert_eq!(
         world.cluster.writes.len(),
         2,
-        "one deletion, and one object made: {:?}",
+        "exactly one object must be deleted, and one created: {:?}",
         world.cluster.writes
     );
 }
@@ -126,7 +126,11 @@ fn a_resource_to_recreate_is_awaited_to_be_gone() {
     let mut one = world(request(), 600, 30_000);
     one.run_until(10_000);
     assert_eq!(one.driver().state().message(), waiting);
-    assert_eq!(one.results(), [format!("1 ConfigMap/c - Running: {kept}")], "the next group waits for it");
+    assert_eq!(
+        one.results(),
+        [format!("1 ConfigMap/c - Running: {kept}")],
+        "the next group must wait for the deletion"
+    );
     let why = explain(one.driver().state(), at(10_000)).to_string();
     assert!(why.contains(&format!("ConfigMap shop/c ({kept})")), "{why}");
     one.run();
@@ -153,7 +157,7 @@ fn a_resource_to_recreate_is_awaited_to_be_gone() {
         late.results()[0],
         format!("1 ConfigMap/c - Failed: not deleted when the operation's deadline passed: {kept}")
     );
-    // Another attempt continues with the deletion.
+    // Another attempt waits for the same deletion.
     let mut again = world(request_with_retries(1), 20, 22_000);
     again.run();
     assert_eq!(final_phase(&again), Some(OperationPhase::Succeeded), "{}", again.driver().state().message());
@@ -174,7 +178,8 @@ fn an_object_that_blocks_the_place_of_a_late_hook_is_named() {
     assert!(message.ends_with(waited), "{message}");
 }
 
-/// The outcome of the wave is known, and a finalizer can keep an object forever.
+/// A failed wave doesn't wait for deletions: its outcome is known, and a finalizer can keep an object
+/// forever.
 #[test]
 fn a_failed_wave_does_not_await_its_prunes() {
     let tasks =
@@ -219,7 +224,7 @@ fn an_object_that_blocks_the_place_of_a_hook_is_named() {
     assert_eq!(final_phase(&world), Some(OperationPhase::Succeeded));
 }
 
-/// At every event, the state in a snapshot equals the fold of all events.
+/// A restart from a snapshot at any event results in the same state as a fold of all events.
 #[test]
 fn a_restart_at_any_event_does_not_change_the_state() {
     let tasks = || plan([prune_task(0, "Deployment/old"), resource(0, "ConfigMap/c")]);

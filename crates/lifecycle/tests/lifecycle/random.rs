@@ -12,7 +12,7 @@ use tidegate_model::{
 use crate::build::*;
 use crate::world::{Behavior, Change, Disturbances, EvidenceKind, Reply, Rng, World, health_of, label_of};
 
-/// Draft of a task and its behavior. It consists only of numbers, so that a failing case can be shrunk.
+/// Draft of a task and its behavior. All fields are numbers, so that proptest can shrink a failing case.
 #[derive(Clone, Debug)]
 struct TaskDraft {
     phase: Phase,
@@ -83,7 +83,7 @@ fn task_of(number: usize, draft: &TaskDraft) -> Task {
     if draft.options & 64 == 64 { task.with_live_object() } else { task }
 }
 
-/// Changes the behavior of an object. No condition lasts forever, so every operation can end.
+/// Changes the behavior of an object. No problem lasts forever, so every operation can end.
 fn randomize_behavior(fate: &mut Behavior, number: u64) {
     let mut dice = Rng(number);
     let replies = |dice: &mut Rng| {
@@ -207,7 +207,7 @@ fn world_of(scene: &Scenario) -> World {
         let gate = if dice.chance(70) { "gate" } else { "concurrency:g" };
         world.gates.entry(gate.into()).or_default().push_back(closed);
     }
-    // Requests to confirm and unpause always follow, and are repeated because a crash can lose a request.
+    // Confirm and unpause requests are repeated, because a crash can lose a request.
     for round in 1..60 {
         world.schedule_input(round * 20_000, Input::ConfirmPrune { by: "ann".into() });
         world.schedule_input(round * 20_000, Input::Unpause { by: "ann".into() });
@@ -223,23 +223,30 @@ fn check_end(world: &World, stubborn: &[TaskId]) {
     assert!(phase.is_completed());
     let only_tries = operation.header.request.options.dry_run;
     if only_tries {
-        assert!(world.cluster.writes.is_empty(), "a dry run writes nothing: {:?}", world.cluster.writes);
+        assert!(
+            world.cluster.writes.is_empty(),
+            "a dry run must not write to the cluster: {:?}",
+            world.cluster.writes
+        );
     }
     for (id, task, state) in operation.all_tasks() {
         let name = label_of(task);
         if phase == OperationPhase::Succeeded {
             let kept = state.message.starts_with("failed to delete resource");
-            assert!(!state.is_unsuccessful() || kept, "{name} ended badly in a success");
+            assert!(!state.is_unsuccessful() || kept, "{name} failed in a successful operation");
             let due = task.action != Action::Unchanged && task.phase != Phase::SyncFail;
             assert!(!due || state.order > 0, "{name} has no result");
             let ran =
                 task.phase == Phase::SyncFail && state.order > 0 && !operation.overrides.contains_key(&id);
-            assert!(!ran || only_tries || kept, "{name} ran without a failure");
+            assert!(
+                !ran || only_tries || kept,
+                "{name} is a SyncFail hook and must run only after a failure"
+            );
         }
         let object = world.cluster.objects.get(&id).filter(|object| object.created_in_attempt.is_some());
         if let (true, Some(object)) = (task.is_hook(), object) {
             let freed = !object.has_finalizer || stubborn.contains(&id);
-            assert!(freed, "{name} keeps its finalizer after: {message}");
+            assert!(freed, "{name} still has its finalizer after: {message}");
         }
     }
 }
@@ -286,7 +293,11 @@ fn check_history(world: &World) {
             OperationEvent::Applied { task, .. } | OperationEvent::RunnerStarted { task, .. } => {
                 *applied.entry((*task, attempt)).or_insert(0) += 1;
                 let phase = world.plan.task(*task).unwrap().phase;
-                assert_eq!(phase == Phase::SyncFail, failed, "{task} in the wrong half of the attempt");
+                assert_eq!(
+                    phase == Phase::SyncFail,
+                    failed,
+                    "SyncFail tasks, and only they, must run after a failure: {task}"
+                );
             }
             _ => {}
         }

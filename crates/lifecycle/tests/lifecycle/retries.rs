@@ -1,4 +1,4 @@
-//! Retries of attempts, and repeated calls.
+//! Retries of whole attempts and of single calls.
 
 use tidegate_lifecycle::operation::{Input, OperationEvent, Verdict, view};
 use tidegate_model::{DeletePolicy, OperationPhase, Phase, RetryPolicy, SyncRequest};
@@ -97,7 +97,7 @@ fn a_retry_from_the_start_repeats_everything() {
     );
 }
 
-/// After a retry from the start, the times of the earlier attempt are not displayed.
+/// After a restart of all tasks, the view doesn't contain the state of the earlier attempt.
 #[test]
 fn waves_of_an_earlier_attempt_are_pending_again() {
     let retry = RetryPolicy { restart: true, ..request_with_retries(1).retry };
@@ -150,7 +150,7 @@ fn an_attempt_that_wrote_nothing_is_planned_again() {
     );
 }
 
-/// The announced delay equals the actual one, and delays grow up to the limit.
+/// The delay in the message equals the actual delay, and delays grow up to the limit.
 #[test]
 fn waits_between_attempts_double() {
     let mut world = World::new(plan([resource(0, "Deployment/api")]), request_with_retries(7));
@@ -161,7 +161,7 @@ fn waits_between_attempts_double() {
         .iter()
         .filter_map(|line| line.strip_prefix("@ ")?.strip_suffix(" Wave 1 Applying"))
         .collect();
-    // The attempts start 5, 10, 20, 40, 80, 160 and 180 seconds after the previous one.
+    // The attempts start 5, 10, 20, 40, 80, 160 and 180 seconds after the previous attempt.
     assert_eq!(moments, ["0", "5000", "15000", "35000", "75000", "155000", "315000", "495000"]);
     let message = "# one or more objects failed to apply, reason: Deployment shop/api: no";
     let shown: Vec<&String> = world.transcript.iter().filter(|line| line.starts_with(message)).collect();
@@ -188,14 +188,14 @@ fn a_transient_failure_is_retried_with_growing_delays() {
             .collect()
     };
     world.run();
-    // The delays are 200 ms, 400 ms, the one that the server requested, and 1.6 s.
+    // The delays are 200 ms, 400 ms, the server's requested delay, and 1.6 s.
     assert_eq!(moments(&world), [200, 600, 5600, 7200]);
     assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
 
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
     world.configure("ConfigMap/c", |fate| fate.write.extend(std::iter::repeat_n(Reply::Busy, 20)));
     world.run();
-    assert_eq!(moments(&world).len(), 9, "the tenth failure counts");
+    assert_eq!(moments(&world).len(), 9, "the tenth failure must be final");
     assert_eq!(world.now, 200 + 400 + 800 + 1600 + 3200 + 6400 + 12_800 + 15_000 + 15_000);
     assert_eq!(
         world.driver().state().message(),
@@ -256,8 +256,8 @@ fn a_hook_that_cannot_be_deleted_at_the_end_is_reported_and_changes_nothing() {
         plan([hook_task(Phase::Sync, 0, "Job/migrate").with_delete_policies(&policies)]),
         request(),
     );
-    // The hook is released immediately, then two calls fail with transient errors, and then one fails
-    // permanently.
+    // The first call releases the hook. Then two deletion calls fail with transient errors, and a third call
+    // fails permanently.
     world.configure("Job/migrate", |fate| {
         fate.end.extend([Reply::Success, Reply::Busy, Reply::Busy, REJECTED()])
     });

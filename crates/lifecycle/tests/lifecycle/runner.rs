@@ -1,4 +1,4 @@
-//! Runner: commands in flight, subscriptions, wake-ups, replies, and the end.
+//! Tests of the runner: commands in flight, subscriptions, wake-ups, replies, and the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,9 +115,9 @@ fn a_command_is_started_once_until_it_is_answered() {
     let mut runner = started_runner();
     assert_eq!(take_commands(&mut runner), [Command::Plan]);
     run_steps(&mut runner, 10);
-    assert!(take_commands(&mut runner).is_empty(), "it is on its way");
+    assert!(take_commands(&mut runner).is_empty(), "the command is still in flight");
     deliver(&mut runner, 10, answer_arrival(Input::PlanFailed(CallError::transient("busy"))));
-    assert!(take_commands(&mut runner).is_empty(), "and waits a moment");
+    assert!(take_commands(&mut runner).is_empty(), "a failed command must wait before its retry");
     deliver(&mut runner, 210, Arrival::Alarm);
     assert_eq!(take_commands(&mut runner), [Command::Plan]);
 }
@@ -129,14 +129,18 @@ fn one_alarm_covers_wake_ups_and_delayed_writes() {
     alarm(&mut runner);
     runner.process(answer_arrival(Input::PlanFailed(CallError::transient("busy"))), at(0)).unwrap();
     run_step(&mut runner, 0);
-    assert_eq!(alarm(&mut runner), Some(Some(STATUS_EVENT_WAIT_MAX)), "first that is written");
+    assert_eq!(alarm(&mut runner), Some(Some(STATUS_EVENT_WAIT_MAX)), "the first alarm is for the write");
     assert!(
         STATUS_EVENT_WAIT_MAX < Duration::from_millis(200) && STATUS_EVENT_WAIT_MAX < LAZY_EVENT_WAIT_MAX
     );
     runner.process(Arrival::Alarm, at(100)).unwrap();
     run_step(&mut runner, 100);
     assert!(runner.effects_mut().batch.take().is_some());
-    assert_eq!(alarm(&mut runner), Some(Some(Duration::from_millis(100))), "then the call is made again");
+    assert_eq!(
+        alarm(&mut runner),
+        Some(Some(Duration::from_millis(100))),
+        "the second alarm is for the retry"
+    );
     // The clock was set back, so the alarm rings too early. It must not immediately ring again for the same
     // time.
     runner.process(Arrival::Alarm, at(199)).unwrap();
@@ -157,7 +161,10 @@ fn subscriptions_end_when_not_outstanding_and_restart_after_failures() {
     assert_eq!(runner.effects_mut().started_subscriptions, [watch(2)]);
     runner.effects_mut().started_subscriptions.clear();
     deliver(&mut runner, 20, Arrival::SubscriptionEnded(Subject::Task(TaskId(1))));
-    assert!(runner.effects_mut().started_subscriptions.is_empty(), "no caller waits for it");
+    assert!(
+        runner.effects_mut().started_subscriptions.is_empty(),
+        "a subscription that is not outstanding must not restart"
+    );
     assert!(runner.has_subscription(&watch(0)) && !runner.has_subscription(&watch(1)));
 }
 
@@ -186,12 +193,12 @@ fn a_stopping_runner_waits_for_commands_in_flight() {
         namespaces: Vec::new(),
     };
     assert_eq!(deliver(&mut runner, 2, answer_arrival(planned)), RunnerStatus::Stopped);
-    assert_eq!(take_commands(&mut runner), [Command::Plan], "nothing more was started");
+    assert_eq!(take_commands(&mut runner), [Command::Plan], "a stopping runner must not start commands");
     let again = Driver::recover(None, []).unwrap();
     assert_eq!(run_steps(&mut SyncRunner::from_driver(again, Outbox::default()), 3), RunnerStatus::Running);
 }
 
-/// A repair after damage loses the summaries.
+/// The recovered runner writes the summary again, because a repair of the log may have lost it.
 #[test]
 fn the_summary_of_a_recovered_finished_operation_is_restated() {
     let mut runner = started_runner();
@@ -229,7 +236,7 @@ fn an_inbox_keeps_the_newest_observation_of_each_object() {
     inbox.push(observation_arrival(2, "6", HealthStatus::Progressing));
     inbox.push(answer_arrival(Input::PlanFailed(CallError::transient("busy"))));
     inbox.push(observation_arrival(1, "7", HealthStatus::Healthy));
-    // This read was in flight for longer.
+    // An older observation arrives later, because its read took longer.
     inbox.push(observation_arrival(1, "6", HealthStatus::Progressing));
     assert_eq!(inbox.len(), 3);
     assert_eq!(observed_versions(&mut inbox), ["task 2 6", "answer", "task 1 7"]);

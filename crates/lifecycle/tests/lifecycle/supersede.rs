@@ -1,4 +1,5 @@
-//! Superseding an operation by another sync: where it is possible, and that no hook is ever stopped for it.
+//! Superseding an operation by another sync: points at which it is possible, and the guarantee that no hook
+//! is stopped.
 
 use tidegate_lifecycle::operation::{Input, Scope, Stage, State, apply, decide};
 use tidegate_model::{
@@ -45,9 +46,13 @@ fn a_running_hook_is_never_stopped_by_superseding() {
         let mut world = slow_world();
         world.schedule_input(asked_at, supersede_input(SafePoint::Waiting));
         world.run_until(4500);
-        assert_eq!(outcome_of(&world), None, "asked at {asked_at} ms, while the hook runs");
+        assert_eq!(
+            outcome_of(&world),
+            None,
+            "the hook was running at {asked_at} ms, when the request arrived"
+        );
         assert!(matches!(world.operation().stage, Stage::Wave { index: 0, .. }));
-        // By now, the operation is waiting for the Deployment.
+        // At 20 s, the hook has ended, and the operation is waiting for the Deployment.
         world.schedule_input(20_000, supersede_input(SafePoint::Waiting));
         world.run();
         assert_eq!(outcome_of(&world), Some((OperationPhase::Failed, SUPERSEDED_MESSAGE.to_owned())));
@@ -132,8 +137,8 @@ fn world_with_final_hook() -> World {
     world
 }
 
-/// The superseding operation would run the hook again. In this test, the request arrives between any two
-/// events, as can happen in a log.
+/// The superseding operation would run the hook again, so the request must be rejected. In this test, the
+/// request arrives between any two events.
 #[test]
 fn an_operation_that_awaits_nothing_ends_without_being_superseded() {
     let mut world = world_with_final_hook();
@@ -151,10 +156,10 @@ fn an_operation_that_awaits_nothing_ends_without_being_superseded() {
             refused += 1;
         }
     }
-    assert!(refused > 5, "it was asked while the hook ran, after its end, and on the way to the end");
+    assert!(refused > 5, "there must be states in which the hook runs, has ended, and is cleaned up");
 }
 
-/// The superseding operation must not find an ended Job with the same name.
+/// If a policy deletes the hook, the superseding operation must not find its Job.
 #[test]
 fn hooks_of_a_superseded_operation_follow_their_delete_policies() {
     use DeletePolicy::{BeforeHookCreation, HookFailed, HookSucceeded};
@@ -191,12 +196,12 @@ fn hooks_of_a_superseded_operation_follow_their_delete_policies() {
                 superseded && is_deleted,
                 "{policies:?}, superseded {superseded}"
             );
-            assert!(!deleted("Job/check"), "it never ran");
+            assert!(!deleted("Job/check"), "a hook that never ran must not be deleted");
         }
     }
 }
 
-/// The result determines whether a hook counts as having run with its inputs.
+/// A hook counts as having run only if it succeeded or a user marked it as done.
 #[test]
 fn a_hook_ran_if_it_succeeded_or_was_marked_as_done() {
     let overridden = |what| Input::Override {

@@ -19,7 +19,7 @@ fn unpause_input() -> Input {
     Input::Unpause { by: "bob".into() }
 }
 
-/// Returns an operation that reaches a specific stage after some time.
+/// Returns a world in which the operation reaches the given stage and stays there.
 fn world_at_stage(stage: &str) -> World {
     let tasks = || {
         [
@@ -93,8 +93,8 @@ fn terminate_works_in_every_stage_and_while_paused() {
             );
             assert_eq!(world.now, 300, "{stage}");
             assert_eq!(view.paused_by, None);
-            // Before planning, only the log contains the requester, because the state doesn't have a field
-            // for it yet.
+            // The state has a field for the requester only after planning. Before that, only the log contains
+            // the requester.
             let known = (stage != "Accepted").then_some("ann");
             assert_eq!(view.terminated_by.as_deref(), known, "{stage}");
             world.check_replay();
@@ -115,7 +115,7 @@ fn a_pause_holds_every_stage_until_it_is_resumed() {
             commands
                 .iter()
                 .all(|command| matches!(command, tidegate_lifecycle::operation::Command::Observe { .. })),
-            "a paused operation only looks: {commands:?} in {stage}"
+            "a paused operation must only observe: {commands:?} in {stage}"
         );
         world.schedule_input(300_000, unpause_input());
         world.schedule_input(300_000, Input::ConfirmPrune { by: "ann".into() });
@@ -134,9 +134,8 @@ fn a_pause_holds_every_stage_until_it_is_resumed() {
     }
 }
 
-/// The message of a paused operation is accurate: it contains the pause, the person, the reason, and what the
-/// operation is waiting for in the cluster in the meantime. Planned work and gates that aren't queried yet
-/// are not reasons for its position.
+/// The message of a paused operation contains the user, the reason for the pause, and the current wait for
+/// the cluster. It omits planned work, and gates that a paused operation doesn't query.
 #[test]
 fn a_paused_operation_explains_the_pause() {
     let awaited = [
@@ -172,7 +171,7 @@ fn a_paused_operation_explains_the_pause() {
     }
 }
 
-/// The condition that the operation was waiting for has been met, so only the pause delays it.
+/// If the awaited condition is met during a pause, only the pause delays the operation.
 #[test]
 fn a_paused_operation_that_awaits_nothing_names_only_the_pause() {
     let mut world = World::new(plan([resource(0, "Deployment/api"), resource(1, "ConfigMap/c")]), request());
@@ -187,7 +186,7 @@ fn a_paused_operation_that_awaits_nothing_names_only_the_pause() {
     world.run_until(200_000);
     assert_eq!(message(&world), "paused by ann");
 
-    // An approval that was given is no longer requested.
+    // After the approval, the message must not request it.
     let mut world = World::new(plan([resource(0, "Deployment/api")]).with_gate(0, "approval"), request());
     world.schedule_input(100, pause_input());
     world.run_until(200);
@@ -202,7 +201,7 @@ fn a_paused_operation_that_awaits_nothing_names_only_the_pause() {
     world.run_until(400);
     assert_eq!(message(&world), "paused by bob: lunch");
 
-    // Gates aren't observed during a pause.
+    // A paused operation doesn't query gates, so the message omits them.
     let day = Verdict::Closed { reason: "it is day".into(), ask_again_after: seconds(60) };
     let mut world = World::new(plan([resource(0, "Deployment/api")]).with_gate(0, "night"), request());
     world.gates.insert("night".into(), [day].into());
@@ -338,8 +337,8 @@ fn a_hook_that_cannot_be_stopped_makes_termination_an_error() {
     );
 }
 
-/// Termination also removes the finalizer of a hook that had already ended. If this fails, the termination
-/// had errors.
+/// A termination also removes the finalizers of hooks that have already ended. If this fails, the operation
+/// ends in `Error`.
 #[test]
 fn a_stuck_finalizer_makes_termination_an_error() {
     let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/j")]), request());
@@ -364,8 +363,8 @@ fn a_stuck_finalizer_makes_termination_an_error() {
     );
 }
 
-/// The hook was being created when the operation was terminated. The answer is still processed, and the hook
-/// is stopped.
+/// If a hook is being created when the operation is terminated, the answer is still processed and the hook is
+/// stopped.
 #[test]
 fn a_hook_that_is_being_created_is_stopped() {
     let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/j")]), request());
@@ -378,13 +377,13 @@ fn a_hook_that_is_being_created_is_stopped() {
     world.schedule_input(world.now + 1, terminate_input());
     world.run();
     let object = world.cluster.objects.get(&world.task_id("Job/j"));
-    assert!(object.is_none(), "it runs on: {object:?}");
+    assert!(object.is_none(), "the hook must not continue to run: {object:?}");
     assert_eq!(world.driver().state().message(), "Operation terminated");
 }
 
-/// The engine crashes while it creates a hook whose name another operation's hook had before. According to
-/// the log, the name is still being checked, because the operation was busy with other hooks. If the
-/// operation is terminated immediately afterwards, it looks for the hook that it may have created.
+/// The engine crashes while it creates a hook whose name was previously taken by another operation's hook.
+/// According to the log, the name is still being checked. If the operation is then terminated, it must find
+/// and stop the hook that it may have created.
 #[test]
 fn a_hook_created_in_a_taken_place_is_stopped_after_a_crash() {
     let names = ["Job/a", "Job/b", "Job/c", "Job/d"];
@@ -403,7 +402,7 @@ fn a_hook_created_in_a_taken_place_is_stopped_after_a_crash() {
         world.schedule_input(world.now, terminate_input());
         world.run();
         let left: Vec<_> = world.cluster.objects.values().filter(|object| object.has_finalizer).collect();
-        assert!(left.is_empty(), "seed {seed} leaves behind {left:?}");
+        assert!(left.is_empty(), "objects remain with seed {seed}: {left:?}");
     }
 }
 
@@ -418,8 +417,8 @@ fn termination_mentions_retries() {
     assert_eq!(world.driver().state().message(), "Operation terminated (retried 1 times).");
 }
 
-/// A dry run records the warnings along with the resource. In a sync, only the warnings of the write count,
-/// and they are recorded once.
+/// A dry run records the warnings of the dry run. A sync records only the warnings of the write, and records
+/// them once.
 #[test]
 fn cluster_warnings_are_recorded_once_in_dry_runs_and_syncs() {
     for dry_run in [true, false] {

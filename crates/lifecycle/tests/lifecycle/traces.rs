@@ -1,5 +1,4 @@
-//! Worked traces from the specification, as the machine runs them: commands in order, messages during waits
-//! (`#`), and result records (`=`).
+//! Example traces from the specification: commands in order, messages during waits (`#`), and results (`=`).
 
 use tidegate_lifecycle::operation::Input;
 use tidegate_model::{Action, DeletePolicy, Phase};
@@ -7,15 +6,15 @@ use tidegate_model::{Action, DeletePolicy, Phase};
 use crate::build::*;
 use crate::world::{Reply, World};
 
-/// Runs the world to its end, and compares the commands, messages and results with the expected ones, line by
-/// line.
+/// Runs the world to its end, and compares the commands, messages and results with the expected trace, line
+/// by line.
 pub fn assert_trace(mut world: World, expected: &str) {
     world.run();
     let mut happened: Vec<String> =
         world.transcript.iter().filter(|line| !line.starts_with('@')).cloned().collect();
     happened.extend(world.results().into_iter().map(|result| format!("= {result}")));
     let expected: Vec<&str> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    assert_eq!(happened, expected, "\nwhat happened:\n{}", happened.join("\n"));
+    assert_eq!(happened, expected, "\nactual trace:\n{}", happened.join("\n"));
     world.check_replay();
 }
 

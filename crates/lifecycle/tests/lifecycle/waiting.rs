@@ -75,7 +75,8 @@ fn a_hook_whose_place_is_taken_before_creation_waits() {
     );
 }
 
-/// The wave failed because of its deadline, and another wave is open when the other hook ends.
+/// When the other operation's hook ends, the wave has already failed because of its deadline, and another
+/// wave is open.
 #[test]
 fn a_place_that_becomes_free_too_late_is_ignored() {
     let alert = hook_task(Phase::SyncFail, 0, "Job/alert");
@@ -95,7 +96,8 @@ fn a_place_that_becomes_free_too_late_is_ignored() {
     );
 }
 
-/// A closed gate may repeat its reason any number of times, but only a new reason is recorded.
+/// A closed gate may repeat its verdict any number of times, but only a verdict with a new reason is
+/// recorded.
 #[test]
 fn a_repeated_gate_verdict_is_not_recorded() {
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]).with_gate(0, "g"), request());
@@ -108,9 +110,9 @@ fn a_repeated_gate_verdict_is_not_recorded() {
     world.run_until(1000);
     let events = world.durable.len();
     world.run_until(2_400_000);
-    assert_eq!(world.durable.len(), events, "the same answer, 480 times");
+    assert_eq!(world.durable.len(), events, "repeated verdicts must not be recorded");
     world.run_until(3_600_000);
-    assert_eq!(world.durable.len(), events + 1, "another reason, once");
+    assert_eq!(world.durable.len(), events + 1, "a new reason must be recorded once");
     assert!(
         world.driver().state().message().ends_with("not even now"),
         "{}",
@@ -120,7 +122,8 @@ fn a_repeated_gate_verdict_is_not_recorded() {
     assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
 }
 
-/// All gates must be open at the same time, because an open gate may close while another is still closed.
+/// All gates must be open at the same time, because an open gate may close again while another gate is still
+/// closed.
 #[test]
 fn a_gate_may_close_again_before_the_others_open() {
     let plan = plan([resource(0, "ConfigMap/c")]).with_gate(0, "night").with_gate(0, "office");
@@ -135,7 +138,7 @@ fn a_gate_may_close_again_before_the_others_open() {
     assert_eq!(world.now, 90_000);
 }
 
-/// A verdict that a gate gave to an earlier engine doesn't open the gate.
+/// After a restart, an open verdict from before the restart doesn't count.
 #[test]
 fn a_gate_that_was_open_before_a_restart_is_asked_again() {
     let plan = || plan([resource(0, "ConfigMap/c")]).with_gate(0, "night").with_gate(0, "office");
@@ -199,7 +202,7 @@ fn a_wave_waits_for_approval() {
     assert_eq!(approvals, [&approved(2, 10_000), &approved(1, 70_000)]);
 }
 
-/// A retry of an approved wave doesn't need another approval.
+/// Later attempts of an approved wave don't need another approval.
 #[test]
 fn an_approval_holds_for_every_attempt() {
     let plan = plan([hook_task(Phase::Sync, 0, "Job/a")]).with_gate(0, "approval");
@@ -224,7 +227,7 @@ fn a_wave_soaks_after_the_previous_one_passed() {
         .with_gate(1, "soak:30s");
     let mut world = World::new(plan, request());
     world.run_until(100_000);
-    let passed = world.operation().waves[0].passed_at.expect("the first wave soaks after nothing");
+    let passed = world.operation().waves[0].passed_at.expect("the first wave must not soak");
     let until = passed + seconds(600);
     assert_eq!(
         world.driver().state().message(),
@@ -237,10 +240,10 @@ fn a_wave_soaks_after_the_previous_one_passed() {
     assert_eq!(world.driver().state().name(), "Wave 2 Held");
     world.crash_now();
     world.run();
-    assert_eq!(at(world.now), until, "a crash neither lengthens nor shortens it");
+    assert_eq!(at(world.now), until, "a crash must not change the soak time");
 }
 
-/// A soak gate with an invalid duration isn't open.
+/// A soak gate with an invalid duration is queried like any other gate.
 #[test]
 fn a_soak_gate_without_a_duration_is_asked() {
     let mut world = World::new(plan([resource(0, "ConfigMap/a")]).with_gate(0, "soak:long"), request());
@@ -338,8 +341,8 @@ fn hooks_and_resources_start_together() {
     );
 }
 
-/// Custom resources wait until their kind is served, even if the operation doesn't wait for the definition's
-/// health, and even if the evidence is weak.
+/// Custom resources wait until their definition is established, even if the operation doesn't wait for the
+/// definition's health. Weak evidence is sufficient.
 #[test]
 fn a_custom_resource_waits_until_its_kind_is_served() {
     for proof in [EvidenceKind::Generation, EvidenceKind::Nothing] {
@@ -378,7 +381,7 @@ fn kinds_are_applied_group_by_group() {
     world.run();
     let order: Vec<&str> = world.transcript.iter().filter_map(|line| line.strip_prefix("apply ")).collect();
     assert_eq!(order, ["ConfigMap/a", "ConfigMap/b", "Deployment/a", "ConfigMap/z"]);
-    assert_eq!(world.results().len(), 4, "a failure does not keep later groups back");
+    assert_eq!(world.results().len(), 4, "a failure must not block later groups");
 }
 
 #[test]
@@ -425,7 +428,7 @@ fn weak_evidence_settles_two_seconds_after_the_write() {
         world.now
     };
     assert_eq!(run(None, EvidenceKind::Nothing, 1), 2000);
-    assert_eq!(run(None, EvidenceKind::Nothing, 3000), 3000, "it has been long enough");
+    assert_eq!(run(None, EvidenceKind::Nothing, 3000), 3000, "the settle time has already passed");
     assert_eq!(run(None, EvidenceKind::Identity, 1), 1);
     assert_eq!(run(Some(0), EvidenceKind::Nothing, 1), 1);
     // A fixed delay follows every wave except the last, regardless of the evidence.
@@ -466,7 +469,7 @@ fn the_last_wave_is_health_gated_on_request() {
         let mut world = World::new(plan([resource(0, "Deployment/api")]), request);
         assert_eq!(world.run().now, ended);
     }
-    // An existing object that is unhealthy doesn't matter if the operation doesn't wait for its health.
+    // The health of an unhealthy object is ignored if the operation doesn't wait for health.
     let degraded = || resource(0, "Deployment/api").with_action(Action::Apply).with_live_object();
     let mut world = World::new(plan([degraded()]), request());
     world.configure("Deployment/api", |fate| {
@@ -475,7 +478,8 @@ fn the_last_wave_is_health_gated_on_request() {
     world.configure("Deployment/api", |fate| fate.evidence = EvidenceKind::Identity);
     world.run();
     assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
-    // The object's health matters if a hook keeps the wave open, even in an operation with a single wave.
+    // If a hook keeps the wave open, the object's health affects the outcome, even in an operation with a
+    // single wave.
     let mut world = World::new(plan([degraded(), hook_task(Phase::Sync, 0, "Job/j")]), request());
     world.configure("Deployment/api", |fate| fate.degrade("bad"));
     world.configure("Job/j", |fate| fate.health[1].0 = 2000);
@@ -560,7 +564,7 @@ fn a_child_application_without_health_does_not_affect_its_parent() {
     assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
 }
 
-/// In a single wave with a hook, the operation doesn't wait for the wave's resources.
+/// An operation with a single wave waits only for the wave's hooks, not for its resources.
 #[test]
 fn a_single_step_waits_only_for_hooks() {
     let mut world =

@@ -1,6 +1,6 @@
-//! Simulated world around one driver, in virtual time: a cluster, gates and users. When calm, it answers
-//! immediately and records what happens. Otherwise, answers are late, repeated or lost, observations are old,
-//! and the engine occasionally crashes.
+//! Simulated world around one operation, in virtual time: a cluster, gates and users. Without disturbances,
+//! every answer arrives immediately. With disturbances, answers are late, repeated or lost, observations are
+//! old, and the engine occasionally crashes.
 
 mod behavior;
 mod cluster;
@@ -35,11 +35,11 @@ pub enum SimEvent {
     /// A gate gives its verdict.
     GateVerdict(Command),
     Persisted,
-    /// The alarm rings. The number identifies the setting of the alarm.
+    /// The alarm rings. The number identifies the alarm, so that a replaced alarm is ignored.
     Alarm(u32),
 }
 
-/// Maximum number of events. If an operation hasn't ended after this many events, it never will.
+/// Maximum number of events of a simulation. An operation with more events is assumed never to end.
 const EVENTS_MAX: u32 = 30_000;
 
 pub struct World {
@@ -49,15 +49,15 @@ pub struct World {
     pub cluster: Cluster,
     /// Times at which namespaces start terminating.
     pub namespaces_terminating_at: BTreeMap<String, i64>,
-    /// Times from which namespaces no longer exist.
+    /// Times at which namespaces cease to exist.
     pub namespaces_gone_at: BTreeMap<String, i64>,
     /// Times at which namespaces are recreated.
     pub namespaces_recreated_at: BTreeMap<String, i64>,
     /// True if the identities of the namespaces were recorded.
     pub records_namespaces: bool,
-    /// True if a watch reports that namespaces are being deleted. Otherwise, only a read shows it.
+    /// True if a watch reports the deletion of a namespace. Otherwise, only a read shows it.
     pub has_namespace_watch: bool,
-    /// Verdicts that each gate gives next. A gate without verdicts is open.
+    /// Next verdicts of each gate. A gate without verdicts is open.
     pub gates: BTreeMap<String, VecDeque<Verdict>>,
     /// Content of the log.
     pub durable: Vec<OperationEvent>,
@@ -155,7 +155,7 @@ impl World {
         self.run_until(i64::MAX)
     }
 
-    /// Runs everything that happens up to this time.
+    /// Runs all events up to the given time.
     pub fn run_until(&mut self, millis: i64) -> &mut Self {
         for _ in 0..EVENTS_MAX {
             self.run_steps();
@@ -173,7 +173,7 @@ impl World {
             self.event_count += 1;
             if self.crash_before == Some(self.event_count) {
                 self.crash_before = None;
-                // The type of the event determines whether it survives the crash.
+                // The event is scheduled again before the crash, which removes the events that don't survive.
                 self.schedule(self.now, event);
                 self.crash();
                 continue;
@@ -181,7 +181,7 @@ impl World {
             self.handle_event(event);
             self.disturb();
         }
-        panic!("the operation goes round in circles: {:#?}", self.runner.state().name());
+        panic!("the simulation does not end: {:#?}", self.runner.state().name());
     }
 
     fn is_log_complete(&self) -> bool {
@@ -216,7 +216,7 @@ impl World {
         if matches!(arrival, Arrival::Persisted) {
             self.event_consumer.batch_persisted();
         }
-        self.runner.process(arrival, at(self.now)).expect("only wishes are refused");
+        self.runner.process(arrival, at(self.now)).expect("only user requests may be rejected");
     }
 
     /// Offers an input to the machine. Only user requests may be rejected.
@@ -225,7 +225,9 @@ impl World {
         if !input.is_request() {
             return self.deliver_arrival(Arrival::Input(input));
         }
-        self.runner.process_request(&input, (), at(self.now)).expect("the machine's own events fit");
+        self.runner
+            .process_request(&input, (), at(self.now))
+            .expect("the machine's own events must be legal");
         for refused in
             std::mem::take(&mut self.runner.effects_mut().answers).into_iter().filter_map(Result::err)
         {
@@ -233,11 +235,11 @@ impl World {
         }
     }
 
-    /// Makes all transitions, writes the log, and starts commands.
+    /// Runs steps of the runner: transitions, writes to the log, and new commands.
     fn run_steps(&mut self) {
         loop {
             let stage = self.runner.state().name();
-            let status = self.runner.step(at(self.now)).expect("the machine's own events fit");
+            let status = self.runner.step(at(self.now)).expect("the machine's own events must be legal");
             // Every operation ends with a check of the namespaces, which is omitted from the transcript.
             if self.runner.state().name() != stage && !self.runner.state().name().ends_with("Verifying") {
                 self.log_line(format!("@ {} {}", self.now, self.runner.state().name()));
@@ -266,7 +268,7 @@ impl World {
         if let Some(alarm) = alarm {
             self.alarm_count += 1;
             if let Some(after) = alarm {
-                assert!(!after.is_zero(), "woken up at {}, which is now", self.now);
+                assert!(!after.is_zero(), "the wake-up time must be in the future, not now ({})", self.now);
                 let after = i64::try_from(after.as_millis()).unwrap();
                 self.schedule(self.now.saturating_add(after), SimEvent::Alarm(self.alarm_count));
             }
@@ -350,7 +352,7 @@ impl World {
                 Input::NamespacesRead { namespaces: self.observe_namespaces(self.now) }
             }
             Command::Observe { .. } | Command::WatchNamespaces | Command::Claim | Command::AskGate { .. } => {
-                unreachable!("these have no answer")
+                unreachable!("subscriptions do not have an answer")
             }
         }
     }
@@ -383,8 +385,7 @@ impl World {
         }
     }
 
-    /// Queries a gate. A closed gate repeats or changes its verdict after the interval that the verdict
-    /// specifies.
+    /// Queries a gate. A closed gate reports its next verdict after the interval in its current verdict.
     fn ask_gate(&mut self, ask: &Command) {
         let Command::AskGate { wave, gate } = ask else { return };
         if !self.runner.has_subscription(ask) {

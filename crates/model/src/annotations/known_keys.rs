@@ -7,7 +7,7 @@ use crate::argo::GROUP;
 
 pub use self::table::{Annotation, KNOWN_KEYS};
 
-/// Kind of resource on which an annotation has an effect.
+/// Kind of resource that an annotation affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnotationSubject {
     /// Objects of any kind. Also used for keys that other programs define.
@@ -34,7 +34,7 @@ impl AnnotationSubject {
 /// Prefix of the keys that users forget to prefix.
 const ARGO_CD_PREFIX: &str = "argocd.argoproj.io/";
 
-/// Prefixes for which [`KNOWN_KEYS`] lists every key.
+/// Prefixes whose keys are all listed in [`KNOWN_KEYS`].
 const KNOWN_PREFIXES: [&str; 4] = [ARGO_CD_PREFIX, "helm.sh/", "meta.helm.sh/", super::TIDEGATE_PREFIX];
 
 /// Maximum number of edits between a misspelled key and the known key that it resembles.
@@ -74,8 +74,9 @@ fn is_misspelling(text: &str, known: &str) -> bool {
     text.len().abs_diff(known.len()) <= EDITS_MAX && strsim::damerau_levenshtein(text, known) <= EDITS_MAX
 }
 
-/// Returns the known key that a misspelled key resembles. Compares the whole key, the name of a key without a
-/// prefix, the key below a parent domain, and the prefix alone. The caller has already checked that the key doesn't start with a known
+/// Returns the known key that a misspelled key resembles. First compares whole keys. Then it compares only
+/// names, if the key has no prefix or its domain is a parent of a known prefix (such as `argoproj.io`).
+/// Finally, it compares only prefixes. The caller has already checked that the key doesn't start with a known
 /// prefix.
 fn find_misspelled_key(key: &str) -> Option<&'static str> {
     let nearest = find_nearest_key(key, |known| is_near(key, known), EDITS_MAX);
@@ -115,7 +116,7 @@ fn find_nearest_key(
 
 /// Returns true if a key may be within [`EDITS_MAX`] edits of a known key. This pre-filter is much cheaper
 /// than counting edits and never rejects a close match: two edits, or two swaps of adjacent characters,
-/// affect at most four of five parts.
+/// affect at most four of the five parts of a known key.
 fn is_near(key: &str, known: &str) -> bool {
     const PARTS: usize = 5;
     if key.len().abs_diff(known.len()) > EDITS_MAX {

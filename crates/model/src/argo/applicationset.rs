@@ -1,4 +1,4 @@
-//! The resource `ApplicationSet`, which generates Applications from a template.
+//! The `ApplicationSet` resource, which generates Applications from a template.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub enum ApplicationSetKind {
     ApplicationSet,
 }
 
-/// Template and generators. Each parameter set creates an [`Application`](super::Application).
+/// Template and generators. Tidegate creates an [`Application`](super::Application) for each parameter set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSet {
@@ -91,7 +91,7 @@ pub struct ApplicationSetSpec {
     /// Annotations and labels to preserve on the Applications.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserved_fields: Option<PreservedFields>,
-    /// Application fields that may be changed without being reset to the template.
+    /// Application fields that users may change without Tidegate resetting them to the template.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore_application_differences: Vec<IgnoreApplicationDifferences>,
     /// Unknown fields, preserved unchanged.
@@ -167,10 +167,10 @@ pub enum ApplicationsSync {
 /// Annotations and labels to preserve on the Applications, in addition to those that Argo CD preserves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PreservedFields {
-    /// Names of annotations that are preserved if someone adds them to an Application.
+    /// Names of annotations that are preserved if users add them to an Application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub annotations: Vec<String>,
-    /// Names of labels that are preserved if someone adds them to an Application.
+    /// Names of labels that are preserved if users add them to an Application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
     /// Unknown fields, preserved unchanged.
@@ -178,7 +178,7 @@ pub struct PreservedFields {
     pub rest: UnknownFields,
 }
 
-/// Application fields that may be changed without being reset to the template.
+/// Application fields that users may change without Tidegate resetting them to the template.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IgnoreApplicationDifferences {

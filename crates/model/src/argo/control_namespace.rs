@@ -7,11 +7,13 @@ static CONTROL_NAMESPACE: OnceLock<String> = OnceLock::new();
 /// Namespace of the service that this process uses as a client.
 static SERVICE_NAMESPACE: OnceLock<String> = OnceLock::new();
 
-/// Returns the namespace of the control plane. It is the same for the whole process: that of the service that
-/// a client uses ([`adopt_control_namespace`]), otherwise the one set with [`set_control_namespace`],
-/// otherwise [`DEFAULT_CONTROL_NAMESPACE`]. As in Argo CD, Applications in this namespace, and Applications
-/// without a namespace, are identified by their plain name, including in tracking IDs. Applications in other
-/// namespaces are identified as `NAMESPACE_NAME`.
+/// Returns the namespace of the control plane, which is the same for the whole process. In a client, it is
+/// the namespace of the client's service ([`adopt_control_namespace`]). Otherwise, it is the namespace set
+/// with [`set_control_namespace`], or [`DEFAULT_CONTROL_NAMESPACE`] if no namespace was set.
+///
+/// As in Argo CD, Applications in this namespace, and Applications without a namespace, are identified by
+/// their plain name, including in tracking IDs. Applications in other namespaces are identified as
+/// `NAMESPACE_NAME`.
 pub fn control_namespace() -> &'static str {
     match SERVICE_NAMESPACE.get() {
         Some(namespace) => namespace,
@@ -19,7 +21,7 @@ pub fn control_namespace() -> &'static str {
     }
 }
 
-/// Uses the control-plane namespace of the service whose Applications a client shows. It overrides the
+/// Adopts the control-plane namespace of the service that this client uses. This namespace overrides the
 /// client's own setting. Only the first call has an effect, because a client uses only one service.
 pub fn adopt_control_namespace(namespace: &str) {
     if !namespace.is_empty() {
@@ -39,8 +41,8 @@ pub fn set_control_namespace(namespace: &str) -> Result<(), ControlNamespaceInUs
     }
 }
 
-/// Returns the name under which people see an Application or ApplicationSet: the plain name in the control
-/// plane's namespace, otherwise `NAMESPACE/NAME`.
+/// Returns the displayed name of an Application or ApplicationSet: the plain name in the control plane's
+/// namespace, otherwise `NAMESPACE/NAME`.
 pub fn display_name(namespace: &str, name: &str) -> String {
     if namespace == control_namespace() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
@@ -53,8 +55,10 @@ pub fn instance_name(namespace: &str, name: &str) -> String {
 
 /// Error returned when the namespace of the control plane can't change because it was already read or set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the control-plane namespace of this process is already {current}; set it before its first use")]
+#[error(
+    "the control-plane namespace of this process is already {current}; set the namespace before its first use"
+)]
 pub struct ControlNamespaceInUse {
-    /// Namespace that is already in use.
+    /// Control-plane namespace that is already in use.
     pub current: String,
 }

@@ -140,7 +140,7 @@ fn structural_schema<T: JsonSchema>() -> Value {
             allow_empty_texts(section, false);
         }
     }
-    // If an operation is rejected, the revisions in its sync result are empty.
+    // If an operation is rejected, the revisions in its new sync result are empty strings.
     if let Some(result) =
         schema.pointer_mut("/properties/status/properties/operationState/properties/syncResult")
     {
@@ -154,7 +154,7 @@ fn structural_schema<T: JsonSchema>() -> Value {
 }
 
 /// Makes strings nullable where Kubernetes 1.20 reads an empty string as null: in list items, and in fields
-/// that are new to the server.
+/// that the stored object doesn't have yet.
 fn allow_empty_texts(schema: &mut Value, in_list: bool) {
     let Some(fields) = schema.as_object_mut() else { return };
     if in_list && fields.get("type").is_some_and(|kind| kind == "string") {
@@ -204,8 +204,7 @@ fn make_structural(schema: &mut Value) {
     }
 }
 
-/// Replaces alternatives that are strings with an `enum`, or with a plain string if other values are accepted
-/// too.
+/// Replaces string alternatives with an `enum`, or with a plain string if other values are accepted too.
 fn flatten_string_choice(fields: &mut Map<String, Value>) {
     let text = permitted_strings(fields);
     let is_choice =

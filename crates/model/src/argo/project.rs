@@ -65,7 +65,7 @@ pub struct AppProjectSpec {
     /// True if only clusters that are declared for this project are permitted as destinations.
     #[serde(default, skip_serializing_if = "is_false")]
     pub permit_only_project_scoped_clusters: bool,
-    /// GnuPG keys that may sign commits. Commits must be signed with one of them.
+    /// GnuPG keys that may sign commits. Commits must be signed with one of these keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signature_keys: Vec<SignatureKey>,
     /// Required proofs of commit integrity.
@@ -179,8 +179,8 @@ pub struct SyncWindow {
     /// Time zone of the schedule, such as `Europe/Berlin` (default: UTC).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub time_zone: String,
-    /// True if all of applications, namespaces and clusters that are set must match. Otherwise one match
-    /// suffices.
+    /// True if an Application must match every list that is set: applications, namespaces and clusters.
+    /// Otherwise, one matching list is sufficient.
     #[serde(default, skip_serializing_if = "is_false")]
     pub and_operator: bool,
     /// True if a sync that was allowed when it started may continue after the window closes.

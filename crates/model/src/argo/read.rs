@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{AppProject, Application, ApplicationSet, crds};
 
-/// Error returned when a resource cannot be deserialized.
+/// Error returned when a resource can't be deserialized.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", field_prefix(.field))]
 pub struct InvalidResource {
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(read_resource::<Application>(&application).unwrap_err().field, "spec.destination.server");
     }
 
-    /// Files with an omitted value, and the output of Go programs, contain null fields.
+    /// Null fields occur in files that omit a value, and in the output of Go programs.
     #[test]
     fn a_field_that_is_null_is_none() {
         let application = |spec: Value| {

@@ -35,7 +35,7 @@ pub struct HelmSource {
     /// True if credentials are sent to all servers that the chart repository refers to.
     #[serde(default, skip_serializing_if = "is_false")]
     pub pass_credentials: bool,
-    /// True if CustomResourceDefinitions in the chart's `crds` folder are skipped.
+    /// True if the CustomResourceDefinitions in the chart's `crds` folder are skipped.
     #[serde(default, skip_serializing_if = "is_false")]
     pub skip_crds: bool,
     /// True if Helm tests are skipped.
@@ -127,7 +127,7 @@ pub struct KustomizeSource {
     /// Annotations to add to all objects.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub common_annotations: BTreeMap<String, String>,
-    /// True if variables in annotations are replaced.
+    /// True if build variables such as `$ARGOCD_APP_NAME` in annotation values are replaced.
     #[serde(default, skip_serializing_if = "is_false")]
     pub common_annotations_envsubst: bool,
     /// True if the annotations replace existing annotations of the same name.

@@ -78,7 +78,9 @@ impl ApplicationSource {
         if !reference.is_empty() && !chart.is_empty() {
             return wrong(
                 "",
-                format!("{field} has both ref and chart; only a Git repository can provide value files"),
+                format!(
+                    "{field} has both ref and chart; remove one of them, because only a Git repository can provide value files"
+                ),
             );
         }
         // The whole repository must be selected explicitly as `.`. Otherwise a forgotten path could prune
@@ -103,14 +105,14 @@ impl ApplicationSource {
         if leads_out(path) {
             return wrong(
                 ".path",
-                format!("{field}.path {path:?} leads out of the repository; use a path inside it"),
+                format!("{field}.path {path:?} is outside the repository; use a path inside it"),
             );
         }
         Ok(())
     }
 }
 
-/// Returns true if any step of a relative path goes outside its root folder.
+/// Returns true if a relative path leaves its root folder, even if a later segment returns to it.
 fn leads_out(path: &str) -> bool {
     let depth = path.split('/').try_fold(0_usize, |depth, part| match part {
         "" | "." => Some(depth),

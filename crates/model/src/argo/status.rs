@@ -133,7 +133,7 @@ pub struct HealthState {
     /// Human-readable reason for the status. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Time of the last change of `status`.
+    /// Time of the last change to `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
     /// Unknown fields, preserved unchanged.

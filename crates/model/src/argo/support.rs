@@ -38,7 +38,7 @@ pub struct UnsupportedField {
 }
 
 /// Effect of refusing a source.
-const NO_MANIFESTS: &str = "The Application has the condition `ComparisonError` and is not synced.";
+const NO_MANIFESTS: &str = "The Application has the `ComparisonError` condition and is not synced.";
 
 /// All fields that are ignored or refused.
 pub const UNSUPPORTED_FIELDS: &[UnsupportedField] = &[
@@ -49,12 +49,12 @@ pub const UNSUPPORTED_FIELDS: &[UnsupportedField] = &[
     UnsupportedField {
         undeclared: Some((
             "object",
-            "Source hydrator of Argo CD, which writes rendered manifests to a branch.",
+            "Argo CD's source hydrator, which writes rendered manifests to a branch.",
         )),
         ..refused(
             "Application",
             "spec.sourceHydrator",
-            "The Application has the condition `InvalidSpecError` and is not synced.",
+            "The Application has the `InvalidSpecError` condition and is not synced.",
         )
     },
     refused("Application", "operation.sync.manifests", "The operation ends in `Error`."),
@@ -66,17 +66,17 @@ pub const UNSUPPORTED_FIELDS: &[UnsupportedField] = &[
     ignored(
         "ApplicationSet",
         "spec.template.metadata.namespace",
-        "The Applications are in the namespace of the ApplicationSet.",
+        "The Applications are in the ApplicationSet's namespace.",
     ),
     refused(
         "ApplicationSet",
         "spec.generators[].scmProvider.awsCodeCommit",
-        "The ApplicationSet has the condition `ErrorOccurred`, and no Application is deleted.",
+        "The ApplicationSet has the `ErrorOccurred` condition, and no Application is deleted.",
     ),
     refused(
         "AppProject",
         "spec.sourceIntegrity",
-        "The Applications of the project have the condition `InvalidSpecError` and are not synced.",
+        "The project's Applications have the `InvalidSpecError` condition and are not synced.",
     ),
     UnsupportedField {
         undeclared: Some((
@@ -86,15 +86,15 @@ pub const UNSUPPORTED_FIELDS: &[UnsupportedField] = &[
         ..ignored(
             "AppProject",
             "spec.orphanedResources",
-            "The Applications of the project have the condition `UnknownFieldWarning` unless `warn` is `false`.",
+            "The project's Applications have the `UnknownFieldWarning` condition unless `warn` is `false`.",
         )
     },
     UnsupportedField {
-        undeclared: Some(("list of objects", "Permissions of users in the API server of Argo CD.")),
+        undeclared: Some(("list of objects", "User permissions in Argo CD's API server.")),
         ..ignored(
             "AppProject",
             "spec.roles",
-            "The Applications of the project have the condition `UnknownFieldWarning` unless the list is empty.",
+            "The project's Applications have the `UnknownFieldWarning` condition unless the list is empty.",
         )
     },
 ];

@@ -54,8 +54,8 @@ fn ids_are_written_and_read() {
 #[test]
 fn owners_of_live_objects() {
     let (ours, foreign, copied) = (OURS, "other:/ConfigMap:shop/c", "app:/ConfigMap:shop/original");
-    // Annotation, label and the label's field manager, followed by the owner according to the annotation, to
-    // both marks, and to the label alone.
+    // Annotation, label and the label's field manager, followed by the owner for each tracking method:
+    // annotation, annotation and label, label only.
     for (id, label, writer, owners) in [
         ("", "", "", [None, None, None]),
         (ours, "", "", [Some("app"); 3]),
@@ -75,7 +75,7 @@ fn owners_of_live_objects() {
             if let Some(notes) = lean.metadata_mut().get_mut("managedFields") {
                 notes[0]["fieldsV1"] = notes[0]["fieldsV1"].to_string().into();
             }
-            assert_eq!(tracking.owner(&lean), owner, "with the server's notes as text");
+            assert_eq!(tracking.owner(&lean), owner, "with `fieldsV1` stored as JSON text");
         }
     }
 }

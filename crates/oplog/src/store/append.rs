@@ -21,14 +21,16 @@ use crate::{LogError, RawAppend, StreamName};
 struct AppendGroup {
     batch: sled::Batch,
     live: BTreeMap<StreamId, LiveStream>,
-    /// References in this group. Each is counted only once.
+    /// New references in this group. Several appends may contain the same reference, which is counted only
+    /// once.
     references: BTreeSet<(StreamId, Digest)>,
     inventories: InventoryChanges,
     events: u64,
     /// Size of the group's rows in bytes.
     bytes: u64,
-    /// Digests of blobs to which references were added or removed.
+    /// Blobs to which the group adds references, once per reference.
     referenced: Vec<Digest>,
+    /// Blobs of the snapshots that the group replaces.
     released: Vec<Digest>,
 }
 
@@ -103,7 +105,7 @@ impl SledLog {
         let places = self.inventory_rows(group.inventories, &mut group.batch)?;
         self.database.commit(group.batch)?;
         state.witness.add(group.live.iter().map(LiveStream::witness_note))?;
-        // Data is not durable in a directory that was moved away.
+        // If the directory was moved away during the write, the next process would not find the data.
         self.check_in_place(state)?;
         let is_open = |stream| state.streams.get(stream).is_none_or(LiveStream::is_open);
         let ended = group.live.iter().filter(|(stream, live)| !live.is_open() && is_open(*stream)).count();
@@ -177,7 +179,7 @@ impl SledLog {
         Ok(live)
     }
 
-    /// Adds a reference unless it already exists.
+    /// Adds a reference to a blob, unless the stream already has this reference.
     fn add_reference(
         &self,
         group: &mut AppendGroup,
@@ -194,7 +196,7 @@ impl SledLog {
         Ok(())
     }
 
-    /// Ends the protection of blobs that are referenced now.
+    /// Ends the protection of blobs that these appends refer to.
     fn unprotect_blobs(&self, appends: &[RawAppend]) {
         let mut unclaimed = self.lock_unreferenced_blobs();
         for digest in appends.iter().flat_map(|append| &append.blobs) {

@@ -1,15 +1,15 @@
 //! Compaction: reduces older finished streams to their summaries and later removes them. Also removes the
 //! oldest events of long open streams, and unreferenced blobs.
 //!
-//! Compaction runs in short steps, and the log accepts appends between two steps. It is due if it was
-//! scheduled, or if the log has grown by about a tenth of its retention (see `ledger`). In the latter case,
-//! it examines only the lines that have changed.
+//! Compaction runs in short steps, and the log accepts appends between two steps. Compaction is due if it was
+//! scheduled, or if the log has grown by about a tenth of its retention (see `ledger`). After growth, it
+//! examines only the history lines that have changed.
 //!
-//! The head is written first and records the removal. Rows that the head no longer counts are leftovers. If
-//! the removal is interrupted, they are cleared when the log is opened. A stream is reduced before it is
-//! forgotten, so at that point only its head, its summary and their index entries remain. These are removed
-//! together, after the witness has forgotten the stream; otherwise the stream would be reported as lost.
-//! Blobs are removed last, after the rows that referred to them have been removed from disk.
+//! To reduce a stream, the new head is written first and records the removal. Rows that the new head doesn't
+//! count are leftovers. If the removal is interrupted, opening the log removes the leftovers. A stream is
+//! reduced before it is forgotten, so only its head, its summary and their index entries remain. These rows
+//! are removed together, after the witness has forgotten the stream; otherwise the stream would be reported
+//! as lost. Blobs are removed last, after the rows that referred to them have been removed from disk.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -29,23 +29,24 @@ use crate::{CompactionResult, LogError, Retention};
 
 /// Maximum number of streams forgotten in one step.
 const FORGET_STEP_MAX: usize = 512;
-/// Maximum number of streams reduced in one step, and the number of rows after which a step doesn't start
-/// another stream. If a stream is larger, its rows are removed in separate steps.
+/// Maximum number of streams reduced in one step.
 const REDUCE_STEP_MAX: usize = 32;
+/// Maximum number of rows removed in one step. A step that has reached this limit doesn't reduce another
+/// stream. The remaining rows of a larger stream are removed in separate steps.
 const ROW_STEP_MAX: usize = 1024;
-/// Maximum number of lines to examine before the streams found in them are reduced.
+/// Maximum number of history lines to examine before reducing the streams found in them.
 const LINE_STEP_MAX: usize = 64;
 /// Maximum number of blob files removed in one step.
 const BLOB_STEP_MAX: usize = 64;
 
-/// Changes to heads in a compaction, and the rows that become leftovers.
+/// Changes to the heads of streams, and the rows that the new heads no longer count.
 #[derive(Default)]
 struct HeadChanges {
     heads: Vec<(StreamId, Head)>,
     /// Reference rows to remove together with the heads.
     references: Vec<Vec<u8>>,
     remove: Vec<Vec<u8>>,
-    /// Blobs that these rows or a snapshot referred to.
+    /// Blobs that the removed references and snapshots referred to, once per reference.
     unreferenced: Vec<Digest>,
 }
 
@@ -54,12 +55,15 @@ struct HeadChanges {
 pub(super) struct Agenda {
     /// True if a complete compaction is scheduled but hasn't begun.
     is_scheduled: bool,
-    /// True if the current compaction is complete rather than caused by growth.
+    /// True if the current compaction was scheduled. False if it was caused by growth.
     is_complete: bool,
+    /// History lines to examine.
     lines: Vec<HistoryLineKey>,
+    /// Finished streams to reduce.
     reduce: Vec<StreamId>,
+    /// Open streams to examine.
     open: Vec<StreamId>,
-    /// Rows that no head counts anymore.
+    /// Keys of leftover rows, which no head counts.
     rows: Vec<Vec<u8>>,
     /// Reduced streams that must be removed.
     forget: BTreeSet<StreamId>,
@@ -67,9 +71,9 @@ pub(super) struct Agenda {
     forgotten: Vec<(StreamId, LiveStream)>,
     /// Unreferenced blobs.
     pub(super) blobs: Vec<Digest>,
-    /// Folders to search for unreferenced blobs, and the size in bytes of the blobs in the folders searched
-    /// so far.
+    /// Folders that must still be searched for unreferenced blobs.
     folders: Vec<PathBuf>,
+    /// Size in bytes of the remaining blobs in the folders searched so far.
     swept_bytes: u64,
     /// Last known size of all blobs in bytes.
     blob_bytes: u64,
@@ -98,8 +102,7 @@ impl SledLog {
         }
     }
 
-    /// Updates the allowed growth, and begins a compaction if one is due. Returns true if a compaction has
-    /// begun.
+    /// Updates the allowed growth, and begins a compaction if due. Returns true if a compaction has begun.
     fn examine_growth(&self, state: &mut State, keep: &Retention) -> Result<bool, LogError> {
         let is_scheduled = std::mem::take(&mut state.agenda.is_scheduled);
         let written = self.blobs.bytes_written();
@@ -150,8 +153,8 @@ impl SledLog {
         if !state.agenda.forgotten.is_empty() {
             return self.remove_forgotten(state).map(Some);
         }
-        // Each removal rewrites the witness. Removals are therefore rare, but they happen well before the log
-        // has grown by a tenth.
+        // Forgetting streams rewrites the whole witness. It therefore waits until a twentieth of the finished
+        // streams can be forgotten together, which is well before the log has grown by a tenth.
         let many = state.ledger.finished_count().saturating_sub(state.agenda.forget.len()) / 20;
         let most = if state.agenda.is_complete { 0 } else { many };
         if state.agenda.forget.len() > most {
@@ -166,7 +169,7 @@ impl SledLog {
         Ok(None)
     }
 
-    /// Examines some of the lines, and finds the streams that must be reduced or forgotten.
+    /// Examines the next lines on the agenda, and finds the streams that must be reduced or forgotten.
     fn examine_lines(&self, state: &mut State, keep: &Retention, now: Timestamp) {
         let left = state.agenda.lines.len().saturating_sub(LINE_STEP_MAX);
         let mut fate = RetentionDecision::default();
@@ -177,12 +180,12 @@ impl SledLog {
         }
         let is_whole = |stream: &StreamId| state.streams.get(stream).is_some_and(|live| !live.head.reduced);
         state.agenda.reduce.extend(fate.reduced.into_iter().filter(is_whole));
-        // Damage to a stream is reported for as long as the stream is listed.
+        // A damaged stream isn't forgotten, because the damage report refers to it.
         let is_damaged = |stream: &StreamId| self.damage.iter().any(|damage| damage.stream == Some(*stream));
         state.agenda.forget.extend(fate.forgotten.into_iter().filter(|stream| !is_damaged(stream)));
     }
 
-    /// Reduces some streams to their summaries.
+    /// Reduces the next streams on the agenda to their summaries.
     fn reduce_streams(&self, state: &mut State) -> Result<CompactionResult, LogError> {
         let (mut changes, mut done) = (HeadChanges::default(), CompactionResult::default());
         while done.streams < REDUCE_STEP_MAX
@@ -260,7 +263,7 @@ impl SledLog {
         let first = keys::event(stream, head.base.saturating_add(1));
         let gone = self.database.rows_between(&first, &keys::event(stream, cut))?;
         let base_digest = gone.iter().fold(head.base_digest, |digest, (_, row)| chain_digest(digest, row));
-        // Two events may share one blob.
+        // A removed event and a remaining event may share a blob.
         let after = keys::event(stream, cut.saturating_add(1));
         let kept = self.database.rows_between(&after, &keys::event(stream, head.last))?;
         let kept: BTreeSet<Digest> = kept.iter().filter_map(|(_, row)| blob_of(row)).collect();
@@ -288,7 +291,8 @@ impl SledLog {
         sound.is_ok()
     }
 
-    /// Writes heads, and removes as many leftover rows as fit into the batch.
+    /// Writes the new heads, and removes as many leftover rows as fit into the batch. Later steps remove the
+    /// others.
     fn write_changes(&self, state: &mut State, changes: HeadChanges) -> Result<(), LogError> {
         let HeadChanges { heads, references, mut remove, unreferenced } = changes;
         if heads.is_empty() {
@@ -315,7 +319,7 @@ impl SledLog {
         Ok(())
     }
 
-    /// Removes rows that no head counts anymore.
+    /// Removes the next leftover rows on the agenda.
     fn remove_rows(&self, state: &mut State) -> Result<CompactionResult, LogError> {
         let left = state.agenda.rows.len().saturating_sub(ROW_STEP_MAX);
         let rows = state.agenda.rows.split_off(left);
@@ -345,7 +349,7 @@ impl SledLog {
         Ok(done)
     }
 
-    /// Removes the remaining rows of some of the streams that the witness has forgotten.
+    /// Removes the head, summary and index rows of streams that the witness has forgotten.
     fn remove_forgotten(&self, state: &mut State) -> Result<CompactionResult, LogError> {
         let left = state.agenda.forgotten.len().saturating_sub(FORGET_STEP_MAX);
         let mut batch = sled::Batch::default();
@@ -359,7 +363,7 @@ impl SledLog {
         Ok(CompactionResult::default())
     }
 
-    /// Removes some of the blobs that no stream refers to. Keeps blobs that an append is about to refer to.
+    /// Removes the next unreferenced blobs on the agenda. Keeps blobs that a later append may still refer to.
     fn remove_blobs(&self, state: &mut State) -> Result<CompactionResult, LogError> {
         let _collecting = self.blob_gc_lock.write().unwrap_or_else(PoisonError::into_inner);
         let unclaimed = self.lock_unreferenced_blobs();
@@ -373,7 +377,7 @@ impl SledLog {
         Ok(done)
     }
 
-    /// Removes unreferenced blobs from one folder, including those left by earlier processes.
+    /// Removes unreferenced blobs from one folder, including blobs left by earlier processes.
     fn sweep_folder(
         &self,
         state: &mut State,

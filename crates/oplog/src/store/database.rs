@@ -3,11 +3,11 @@
 //! - On Linux, sled's `flush` writes to the kernel's cache but not to the disk, so a commit also syncs the
 //!   files themselves.
 //! - sled stores values near the page limit in separate files that it never syncs. The log's values are kept
-//!   small, but such files are still searched for and synced.
+//!   small, but a commit still looks for such files and syncs them.
 //! - sled refuses to open a database with a half-written snapshot of its index, so such leftovers are
 //!   removed.
-//! - sled's background flusher stays enabled, because it also collects garbage. It syncs the data file each
-//!   time, even if nothing was written, so it runs rarely. Groups don't depend on it.
+//! - sled's background flusher stays enabled, because it also collects garbage. The flusher syncs the data
+//!   file each time, even if nothing was written, so it runs rarely. Appends don't depend on the flusher.
 //! - sled may panic on damaged files, so every call is guarded.
 //! - After the database is closed, one of sled's threads may hold the lock for a moment.
 
@@ -29,8 +29,8 @@ const CACHE_BYTES: u64 = 16 << 20;
 /// Interval of sled's garbage collection.
 const GC_INTERVAL_MS: u64 = 5_000;
 
-/// Maximum number of attempts to open a database that this process has just closed, while sled's threads
-/// still hold the lock. With the delay between attempts, this is 5 s in total.
+/// Maximum number of attempts to open a database that this process has just closed, because sled's threads
+/// may still hold the lock. With the delay between attempts, all attempts take 5 s.
 const LOCK_ATTEMPTS: u32 = 250;
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 
@@ -44,16 +44,17 @@ const SEGMENT_HEADER_BYTES: u64 = 20;
 /// Maximum number of rows to remove at once, so that a batch is never larger than a few segments.
 const REMOVALS_MAX: usize = 4096;
 
-/// Maximum size of a database in bytes. A log of a million streams is smaller. Anything larger is neither
+/// Maximum size of a database file in bytes. A log of a million streams is smaller. A larger file is neither
 /// read nor copied.
 const DATABASE_MAX_BYTES: u64 = 4 << 30;
 
-/// Layout in which this program writes rows. It can also read earlier layouts, and adds rows in the current
-/// layout to such databases.
+/// Layout in which this program writes rows. The program can also read databases with earlier layouts, and
+/// adds rows in the current layout to them.
 const LAYOUT: u32 = 1;
 
 /// Name prefix of the empty files that specify the layout of the rows. These files are stored next to sled's
-/// files. The highest layout counts. Preview versions before the first release didn't create such files.
+/// files. If there are several, the highest layout applies. Preview versions before the first release didn't
+/// create such files.
 const LAYOUT_PREFIX: &str = "layout-";
 
 fn layout_file_name() -> String {
@@ -117,7 +118,7 @@ fn create_layout_file(path: &Path) -> Result<(), LogError> {
 pub(crate) enum OpenError {
     /// The files are damaged.
     Damaged(String),
-    /// Any other error of the database or the operating system. The files may be intact.
+    /// Any other database or operating system error. The files may be intact.
     Other(LogError),
 }
 
@@ -165,8 +166,8 @@ impl Database {
         let db = open_when_unlocked(folder, &path)?;
         let file = File::open(&path).map_err(|error| LogError::from_io(&path, "open", error))?;
         if is_new {
-            // Files that are created while the database is opened become durable before the first record
-            // does. The data file is synced with that record.
+            // The new files must be durable before the first record is. The data file itself is synced
+            // together with that record.
             let synced = File::open(&conf).and_then(|conf| conf.sync_all());
             synced.map_err(|error| LogError::from_io(&conf, "sync", error))?;
         }
@@ -248,8 +249,8 @@ impl Database {
         self.call("write", |db| db.apply_batch(batch))
     }
 
-    /// Adds the current layout to a database that has an earlier one. This prevents programs that can't read
-    /// the new rows from opening the database.
+    /// Adds the current layout to a database that has an earlier layout. This prevents programs that can't
+    /// read the new rows from opening the database.
     fn write_layout_file(&self) -> Result<(), LogError> {
         if !self.has_layout_file.load(Ordering::SeqCst) {
             let mark = self.path.with_file_name(layout_file_name());
@@ -277,11 +278,11 @@ impl Database {
         self.flush()
     }
 
-    /// Returns the offset of a segment whose header is damaged, if there is one.
+    /// Returns the number of a segment whose header is damaged, if there is one.
     ///
-    /// sled ignores this damage when it opens the database, because its index can still read the segment.
-    /// However, if sled then writes data to such a segment, the data is not found when the database is opened
-    /// again. Such a database must therefore not be written to.
+    /// sled ignores a damaged header when it opens the database, because its index can still read the
+    /// segment. However, if sled then writes data to this segment, the data is lost when the database is
+    /// reopened. A database with such a segment must therefore not be written to.
     pub(crate) fn find_damaged_segment(&self) -> Result<Option<u64>, LogError> {
         let failed = |error| LogError::from_io(&self.path, "read", error);
         for number in 0.. {
@@ -291,7 +292,8 @@ impl Database {
                 break;
             }
             if !is_valid_header(&header) {
-                // An unused segment is filled with a single value.
+                // The header of an unused segment isn't damaged. Such a segment is filled with a single byte
+                // value.
                 let segment = read_at(&self.file, SEGMENT_BYTES, offset).map_err(failed)?;
                 if segment.iter().any(|byte| Some(byte) != segment.first()) {
                     return Ok(Some(number));
@@ -334,7 +336,7 @@ impl Database {
     }
 }
 
-/// Returns sled's message without its notes to sled's developers.
+/// Returns sled's error message without the parts that address sled's developers.
 fn describe_sled_error(error: &sled::Error) -> String {
     match error {
         sled::Error::Corruption { at: Some(at), .. } => format!("its data is damaged at {at:?}"),
@@ -356,7 +358,7 @@ fn read_at(mut file: &File, length: u64, offset: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// When sled is dropped, it flushes, and may panic if the flush fails.
+/// Catches panics, because sled flushes when it is dropped, and may panic if the flush fails.
 impl Drop for Database {
     fn drop(&mut self) {
         let db = self.db.take();
@@ -401,7 +403,8 @@ fn classify_io_error(folder: &Path, file: &Path, error: io::Error) -> OpenError 
     }
 }
 
-/// The cause of a panic may also be a disk that rejects writes. In that case, no files are moved.
+/// Converts a panic in sled to an error. A disk that rejects writes can also cause a panic, and then the
+/// files don't count as damaged.
 fn panic_error(folder: &Path, reason: String) -> OpenError {
     let probe = folder.join("probe");
     let written = files::write_durably(&probe, &[0; 4096]);

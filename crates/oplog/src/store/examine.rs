@@ -1,7 +1,7 @@
 //! Examination of a whole database: its streams and their state.
 //!
-//! Some reads may fail because pages are damaged. This affects only streams that have rows on these pages.
-//! The examination therefore continues with the next stream, and reports that the database must be replaced.
+//! A damaged page affects only the streams that have rows on it. After a failed read, the examination
+//! therefore continues with the next stream, and reports that the database must be replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -24,8 +24,7 @@ pub(crate) struct Findings {
     pub(crate) index_keys: BTreeSet<Vec<u8>>,
     /// Damaged inventories, with a description of the damage.
     pub(crate) inventories: Vec<(StreamId, String)>,
-    /// Description of the part of the database that can't be read, if any. The database must then be
-    /// replaced.
+    /// Description of an unreadable part of the database. If set, the database must be replaced.
     pub(crate) unreadable: Option<String>,
 }
 
@@ -41,7 +40,7 @@ pub(crate) fn examine_database(
     match find_streams(database, blobs, &mut findings, &mut streams) {
         Ok(()) => {}
         Err(error) if is_damage(&error) => {
-            // Not all streams could be listed. The witness knows the others.
+            // The list of streams is incomplete. The witness provides the IDs of the other streams.
             findings.unreadable = Some(error.to_string());
             streams.extend(expected);
         }
@@ -49,7 +48,7 @@ pub(crate) fn examine_database(
     }
     for stream in streams {
         let verdict = match StreamRows::read(database, stream) {
-            // Only the witness knows the stream, and the database doesn't contain it.
+            // The witness lists this stream, but the database doesn't contain it.
             Ok(rows) if rows.rows.is_empty() => continue,
             Ok(rows) => match verify_stream(stream, &rows, blobs, codecs) {
                 Ok(verdict) => Ok(verdict),
@@ -68,7 +67,7 @@ pub(crate) fn examine_database(
     Ok(findings)
 }
 
-/// Finds the streams by skipping over their rows.
+/// Finds the streams by reading only the first row of each stream and row family.
 fn find_streams(
     database: &Database,
     blobs: &BlobStore,

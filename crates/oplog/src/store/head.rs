@@ -76,7 +76,7 @@ impl Head {
     }
 }
 
-/// Returns the digest after another record is added.
+/// Returns the digest of a sequence of records, extended by one record.
 pub(crate) fn chain_digest(digest: Digest, record: &[u8]) -> Digest {
     let mut hasher = Sha256::new();
     hasher.update(digest.0);

@@ -15,7 +15,7 @@ use crate::{ApplicationInventory, InventoryUpdate, LogError};
 /// Record kind of these rows.
 const KIND: u16 = 1;
 
-/// Inventories that a group changes, in their state after the appends processed so far.
+/// Changed inventories of a group, in the state after the appends that were processed so far.
 #[derive(Default)]
 pub(super) struct InventoryChanges {
     rows: BTreeMap<StreamId, (u64, Option<InventoryRow>, bool)>,
@@ -101,7 +101,8 @@ impl SledLog {
         Ok(())
     }
 
-    /// Adds the changed rows to the batch. Returns the inventories, and the blobs that contain large ones.
+    /// Adds the changed rows to the batch. Returns the ID of each inventory, and the blob of each large
+    /// inventory.
     pub(super) fn inventory_rows(
         &self,
         changed: InventoryChanges,
@@ -143,7 +144,7 @@ impl SledLog {
 }
 
 impl State {
-    /// Records the blobs that now contain the inventories.
+    /// Records the current blob of each changed inventory, if it has one.
     pub(super) fn place_inventories(&mut self, places: Vec<(StreamId, Option<Digest>)>) {
         for (id, blob) in places {
             self.agenda.blobs.extend(self.ledger.blobs().set_inventory(id, blob));

@@ -129,7 +129,7 @@ pub(crate) fn state_prefix(open: bool) -> Vec<u8> {
     vec![INDEX, if open { OPEN } else { ENDED }]
 }
 
-/// Returns the stream that a row belongs to, or `None` if the row doesn't belong to a single stream.
+/// Returns the stream of a row, or `None` for inventories and index rows.
 pub(crate) fn owner_of(key: &[u8]) -> Option<StreamId> {
     match parse(key)? {
         Key::Event(stream, _)

@@ -1,5 +1,5 @@
 //! In-memory bookkeeping for compaction: the finished streams in each history line, the open streams, the
-//! number of references to each blob, and the growth of the log since the last examination. With it, a
+//! number of references to each blob, and the growth of the log since the last examination. With this data, a
 //! compaction doesn't need to scan the whole log.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,19 +11,21 @@ use super::{LiveStream, SledLog, State};
 use crate::retention::{Growth, HistoryLineKey};
 use crate::{LogError, Retention};
 
-/// Information about a log that a compaction needs.
+/// In-memory data for deciding when a compaction is due, and which streams and blobs to examine.
 #[derive(Default)]
 pub(super) struct Ledger {
     lines: BTreeMap<HistoryLineKey, BTreeSet<StreamId>>,
     /// Lines in which streams have finished since the last examination.
     changed: BTreeSet<HistoryLineKey>,
     open: BTreeSet<StreamId>,
-    /// Number of finished streams, and the number of those that still have their events.
+    /// Number of finished streams.
     finished_count: usize,
+    /// Number of finished streams that still have their events.
     whole_count: usize,
     blobs: BlobUse,
-    /// Growth since the last examination, and the growth at which the next one is due.
+    /// Growth since the last examination.
     growth: Growth,
+    /// Growth at which the next examination is due.
     limit: Growth,
     /// Number of bytes written to blob files before `growth` started counting.
     bytes_before: u64,
@@ -53,7 +55,7 @@ impl BlobUse {
 
     /// Replaces the blob of an inventory. Returns the old blob if nothing else refers to it.
     pub(super) fn set_inventory(&mut self, id: StreamId, blob: Option<Digest>) -> Option<Digest> {
-        // The new blob is added before the old one is removed, because both may be the same.
+        // The new blob is added before the old blob is removed, because the two may be identical.
         blob.into_iter().for_each(|digest| self.add(digest));
         let before = match blob {
             Some(digest) => self.inventories.insert(id, digest),
@@ -112,7 +114,7 @@ impl Ledger {
         self.finished_count
     }
 
-    /// Returns the number of streams and lines, and the number of blobs and inventories.
+    /// Returns two counts of entries: streams and changed lines, and blobs and inventories.
     pub(super) fn entries(&self) -> (usize, usize) {
         let finished: usize = self.lines.values().map(BTreeSet::len).sum();
         let streams = [finished, self.open.len(), self.changed.len()].into_iter().sum();
@@ -139,7 +141,7 @@ impl Ledger {
         line.filter_map(|stream| Some((*stream, live.get(stream)?.finished_at?)))
     }
 
-    /// Adds the data that a group has written to the growth.
+    /// Adds a group's finished streams, events and bytes to the growth.
     pub(super) fn record_growth(&mut self, streams: usize, events: u64, bytes: u64) {
         self.growth.streams = self.growth.streams.saturating_add(streams);
         self.growth.events = self.growth.events.saturating_add(events);
@@ -192,7 +194,7 @@ impl SledLog {
         Ok(())
     }
 
-    /// Counts references to blobs in the database.
+    /// Counts the references to each blob in the database.
     pub(super) fn count_blobs(&self, state: &State) -> Result<BlobUse, LogError> {
         let mut blobs = BlobUse::default();
         for (key, _) in self.database.rows(&[keys::REFERENCE])? {

@@ -1,4 +1,4 @@
-//! Row that contains a stream's listing entry.
+//! Database row that contains a stream's listing entry.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{StreamId, StreamKind, Timestamp};

@@ -1,5 +1,5 @@
-//! Opening a log: acquires the lock, opens the database regardless of its state, checks every record, handles
-//! the findings, and only then accepts appends. A new directory is handled in the same way, as an empty log.
+//! Opening a log: acquire the lock, open or salvage the database, check every record, and quarantine or
+//! repair damaged data. Appends are accepted only afterwards. A new directory is opened as an empty log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -70,7 +70,8 @@ impl SledLog {
         Ok(log)
     }
 
-    /// Opens the database in `root`, checks it, and handles the findings. All writes go to this database.
+    /// Opens the database in `root`, checks the database, and quarantines or repairs damaged data. The opened
+    /// log writes only to this database.
     pub(super) fn open_and_examine(
         directory: PathBuf,
         root: &Path,
@@ -93,7 +94,7 @@ impl SledLog {
             witness_damage(&testimony, live.is_empty() && left_in_place.is_empty() && quarantined.is_empty());
         folders.remove_copy()?;
         let mut seen: BTreeMap<StreamId, Progress> = live.iter().map(LiveStream::witness_note).collect();
-        // The witness's notes are kept for a program that knows these streams.
+        // Another version may know these streams and check them against the witness, so their notes are kept.
         seen.extend(
             left_in_place.iter().filter_map(|stream| Some((*stream, *testimony.progress.get(stream)?))),
         );
@@ -187,8 +188,8 @@ fn find_problem(
 }
 
 /// Quarantines a stream whose recorded end is lost, because resuming the stream could repeat work that later
-/// streams may have undone. If only the summary is outdated, this is reported instead, and the owner of the
-/// events can write the summary again.
+/// streams may have undone. If all events are present and only the summary is outdated, the stream is
+/// reported but not quarantined. The machine can then write the summary again.
 fn reject_lost_ends(findings: &mut Findings, testimony: &WitnessContent) {
     for (stream, seen) in testimony.progress.iter().filter(|(_, seen)| seen.has_ended) {
         if let Some(verdict) = findings.streams.get_mut(stream)
@@ -231,8 +232,8 @@ fn report_losses(
                 format!("lost: all its {seen} events were acknowledged but are not in the database")
             }
         };
-        // If a tail was just cut, the quarantine contains a report with the same number. Reporting the loss
-        // once is sufficient.
+        // If the end of the stream was just truncated, the quarantine already contains a report with this
+        // number of events. The loss is reported only once.
         let cut = format!("of {seen} events are lost");
         let is_reported = |damage: &Damage| damage.stream == Some(stream) && damage.reason.contains(&cut);
         if !known.iter().any(is_reported) {
@@ -242,8 +243,8 @@ fn report_losses(
     Ok(())
 }
 
-/// Lists the impaired streams: those with missing content, and quarantined ones, with their summaries if they
-/// can be read.
+/// Lists the impaired streams: streams with missing content, and quarantined streams. Includes their
+/// summaries if these can be read.
 fn list_impaired(
     database: &Database,
     quarantine: &Quarantine,
@@ -262,7 +263,8 @@ fn list_impaired(
     Ok(impaired)
 }
 
-/// Returns the entry of a stream from the database, otherwise from quarantined rows, oldest first.
+/// Returns the entry of a stream from the database or, if it has none, from the newest quarantined rows.
+/// `aside` is sorted with the oldest row first.
 fn find_last_entry(
     database: &Database,
     aside: &[QuarantinedRow],
@@ -297,8 +299,8 @@ fn collect_damage(
     Ok(damage)
 }
 
-/// Returns the damage to report if the witness doesn't cover the whole log. It is reported only once, when a
-/// new witness begins.
+/// Returns the damage to report if the witness doesn't cover the whole log. The damage is reported only once,
+/// because a new witness file replaces the damaged file.
 fn witness_damage(testimony: &WitnessContent, is_empty: bool) -> Option<Damage> {
     let reason = match testimony.damaged_notes {
         // A new log doesn't have a witness yet. The witness is written before the first event.

@@ -1,8 +1,8 @@
-//! Panic guard for the database. sled panics on some damaged files. Such a panic must become an error with a
-//! reason.
+//! Panic guard for the database. sled panics on some damaged files. The guard converts such a panic to an
+//! error.
 //!
-//! While guarded code is running, a panic in it isn't printed. Its message becomes the reason. Other panics
-//! are printed as usual.
+//! A panic in guarded code isn't printed, and its message becomes the error's reason. Other panics are
+//! printed as usual.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};

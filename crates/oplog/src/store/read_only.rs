@@ -1,8 +1,9 @@
 //! Opening a log for reading, without write permission or while another process holds the lock.
 //!
-//! Opening the database writes to it. Therefore, a private copy is opened, which is removed together with the
-//! log. The state directory itself is only read: its witness, quarantine and blobs are used in place. Damage
-//! is reported but not repaired. A process that opens the log for writing quarantines it.
+//! sled writes to a database when it opens it. A reader therefore opens a private copy, which is removed when
+//! the log is dropped. The state directory itself is only read: its quarantine and blobs are used in place.
+//! Damage is reported but not repaired. A process that opens the log for writing quarantines the damaged
+//! data.
 
 use std::path::{Path, PathBuf};
 
@@ -17,10 +18,10 @@ use crate::quarantine::Quarantine;
 use crate::witness::{self, WITNESS_FILE};
 use crate::{Codecs, LogError, LogKey, files, key};
 
-/// Maximum number of times that damage is checked again because the log was written during the check.
+/// Maximum number of attempts to check the log if another process writes to it during the check.
 const CHECK_ATTEMPTS_MAX: u32 = 5;
 
-/// Resources that must be kept as long as a log is open.
+/// Resources that must be kept while a log is open.
 pub(super) struct LogGuard {
     /// Exclusive lock on the state directory. Not acquired for reading.
     lock: Option<Lock>,
@@ -37,8 +38,8 @@ impl LogGuard {
         Self { lock: None, _copy: Some(copy) }
     }
 
-    /// Rejects writes if the log was opened for reading, or if the directory is no longer the one that was
-    /// opened.
+    /// Rejects writes if the log was opened for reading, or if the directory was moved, removed or replaced
+    /// after it was opened.
     pub(super) fn check_writable(&self, directory: &Path) -> Result<(), LogError> {
         match &self.lock {
             Some(lock) if lock.is_in_place(directory)? => Ok(()),
@@ -50,7 +51,7 @@ impl LogGuard {
 
 impl SledLog {
     /// Opens the log in its current state, without acquiring its lock and without writing to the state
-    /// directory. A process that holds the lock is not disturbed. If the key is missing, records stored in
+    /// directory. Doesn't disturb a process that holds the lock. If the key is missing, records stored in
     /// blobs can't be read ([`LogError::KeyUnreadable`]), but everything else can. Writes are rejected
     /// ([`LogError::OpenedReadOnly`]).
     pub fn open_read_only(
@@ -78,8 +79,8 @@ impl SledLog {
             for damage in &mut log.damage {
                 damage.quarantine = damage.quarantine.take().filter(|path| !path.starts_with(&root));
             }
-            // If a blob was removed after the copy was made, it doesn't count as damage. The same applies to
-            // a witness that was created after it.
+            // Apparent damage may be a blob that was removed, or a witness that was created, after the copy
+            // was made. The check is repeated if the database has changed in the meantime.
             let doubtful = log.damage.iter().any(|damage| damage.is_new);
             let is_as_copied = || -> Result<bool, LogError> {
                 Ok(files::exists(&directory.join(WITNESS_FILE))? == has_witness
@@ -93,11 +94,11 @@ impl SledLog {
     }
 }
 
-/// Copies that are read instead of the log itself.
+/// Private copy of a log's database and witness.
 struct DatabaseCopy {
     copy: TempDir,
     contents: FileDigests,
-    /// True if a witness existed.
+    /// True if the state directory contained a witness when the copy was made.
     has_witness: bool,
 }
 
@@ -115,8 +116,8 @@ fn copy_log(directory: &Path) -> Result<DatabaseCopy, LogError> {
     Ok(DatabaseCopy { copy, contents, has_witness: witness.is_some() })
 }
 
-/// Returns the location of the database. During a replacement, or after an interrupted one, this is the new
-/// database.
+/// Returns the location of the database. While a salvage replaces the database, or after an interrupted
+/// salvage, only the new database may exist.
 fn find_database(directory: &Path) -> Result<PathBuf, LogError> {
     let (log, new) = (directory.join("log"), directory.join("log.new"));
     Ok(if !files::exists(&log)? && files::exists(&new)? { new } else { log })

@@ -25,10 +25,10 @@ pub(crate) enum ContentLocation<'a> {
 /// Row of one of the log's own types, which are never stored in blobs.
 pub(crate) trait LogRow: Serialize + DeserializeOwned {
     const FAMILY: Family;
-    /// Layout in which rows are written.
+    /// Number of the layout in which rows are written.
     const KIND: u16;
 
-    /// Decodes the value from this layout or an earlier one.
+    /// Decodes the value from this or an earlier layout.
     fn read(_kind: u16, content: &[u8]) -> Result<Self, FrameError> {
         frame::decode_content(content)
     }

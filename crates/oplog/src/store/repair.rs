@@ -51,7 +51,7 @@ pub(crate) fn repair_streams(
                     settled.left_in_place.insert(stream);
                 }
                 match broken.newer_kind {
-                    // This is not damage, so the stream is left unchanged for a newer program.
+                    // A record from a newer program isn't damage, so the stream is left unchanged.
                     Some(_) => {
                         tracing::warn!(%stream, reason = broken.reason, "written by a newer version; left unchanged")
                     }

@@ -2,9 +2,9 @@
 //! database.
 //!
 //! sled stops reading its log at the first damaged byte, wipes the rest, and opens the database as if the
-//! rest had never existed. Therefore, the files are copied before every opening. If there is any problem, the
-//! copy is searched for records. Each record contains its address and its own checksum, so a damaged byte
-//! affects only the record that contains it.
+//! rest had never existed. The files are therefore copied before sled opens them. If there is any problem,
+//! the salvage searches the copy for records. Each record contains its address and its own checksum, so a
+//! damaged byte affects only the record that contains it.
 //!
 //! ```text
 //! copy log/ → rescue/    open log/    problem?  no:  remove rescue/
@@ -30,8 +30,8 @@ use crate::{LogError, files};
 /// Number of bytes to search at a time.
 const CHUNK_BYTES: usize = 8 << 20;
 
-/// Overlap of two chunks in bytes. It equals the size of the largest record that is stored in a row: a
-/// summary with its frame.
+/// Overlap of two chunks in bytes. The overlap is at least the size of the largest record in a row, a summary
+/// with its frame.
 const OVERLAP_BYTES: usize = 512 << 10;
 
 /// Number of record bytes to write to the new database at a time.
@@ -46,7 +46,7 @@ pub(crate) struct DatabaseFolders {
     has_copy: bool,
 }
 
-/// Records by key, each with its number. If several records have the same key, the one with the highest
+/// Records by key, each with its number. If several records have the same key, the record with the highest
 /// number is kept.
 type FoundRecords = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
 
@@ -78,8 +78,8 @@ impl DatabaseFolders {
             .and_then(|()| copy_files(&self.log.join("blobs"), &self.copy.join("blobs")));
         match copied {
             Ok(()) => self.has_copy = true,
-            // The log itself may still work. If it is damaged and there is no copy, the files are searched in
-            // the state in which sled leaves them.
+            // The log may be intact, so opening continues. If the log turns out to be damaged, the salvage
+            // searches the original files, which sled may have changed by then.
             Err(error @ (LogError::DiskFull { .. } | LogError::FileSizeLimit { .. })) => {
                 tracing::warn!(%error, "opening the log without a copy");
                 self.remove_copy()?;
@@ -95,8 +95,8 @@ impl DatabaseFolders {
         if files::exists(&self.copy)? { remove_folder(&self.copy) } else { Ok(()) }
     }
 
-    /// Builds a new database from the records of the old one, and replaces the old one with it. The old files
-    /// are moved to the quarantine. The old database must be closed.
+    /// Builds a new database from the records of the old database, and replaces the old database. The old
+    /// files are moved to the quarantine. The old database must be closed.
     pub(crate) fn salvage(
         &self,
         testimony: &WitnessContent,
@@ -171,7 +171,7 @@ fn copy_files(from: &Path, to: &Path) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Copies a file. An error contains the path that caused it, source or target.
+/// Copies a file. An error contains either the source path or the target path, depending on the cause.
 fn copy_file(from: &Path, to: &Path) -> Result<(), LogError> {
     let mut source = File::open(from).map_err(|error| LogError::from_io(from, "read", error))?;
     let mut copy = File::create(to).map_err(|error| LogError::from_io(to, "write", error))?;
@@ -229,15 +229,15 @@ fn record_key(framed: &FramedRecord<'_>) -> Option<Vec<u8>> {
         Family::Snapshot => keys::snapshot(stream, number),
         Family::Head => keys::prefix(keys::HEAD, stream),
         Family::Summary => keys::prefix(keys::SUMMARY, stream),
-        // If the newest inventory record is damaged, the search would return an older one, which lacks later
-        // additions.
+        // If the newest record of an inventory is damaged, the search would find an older record, which lacks
+        // later additions.
         Family::Inventory => return None,
         Family::Reference => keys::reference(stream, tidegate_model::Digest(framed.payload.try_into().ok()?)),
     })
 }
 
-/// Advances a head that is older than the damaged newest head. The witness knows the stream's progress, so
-/// the events up to that point count if all of them are present.
+/// Advances an older head to event `last`, as recorded by the witness, because the newest head may be
+/// damaged. Stops at the first missing event.
 fn roll_forward_head(found: &mut FoundRecords, stream: StreamId, last: u64) -> Result<(), LogError> {
     let key = keys::prefix(keys::HEAD, stream);
     let Some((_, row)) = found.get(&key) else { return Ok(()) };

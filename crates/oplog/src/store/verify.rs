@@ -1,7 +1,7 @@
-//! Verification of one stream's rows: sound, repairable, or broken.
+//! Verification of one stream's rows. The result is sound, repairable or broken.
 //!
-//! A missing or half-written end may be the result of a crash, and is truncated. Anything else is damage. A
-//! damaged stream is quarantined rather than continued from records that may be wrong.
+//! An incomplete end may be the result of a crash, and is truncated. Any other problem is damage. A damaged
+//! stream is quarantined rather than continued from records that may be wrong.
 
 use std::io;
 
@@ -29,9 +29,10 @@ pub(crate) struct Verdict {
     pub(crate) stream: StreamId,
     pub(crate) head: Head,
     pub(crate) line: ListingRow,
-    /// Rows to remove, because they are leftovers of a compaction, or are damaged but not needed.
+    /// Keys of rows to remove: leftovers of a compaction, truncated events and damaged rows that aren't
+    /// needed.
     pub(crate) remove: Vec<Vec<u8>>,
-    /// Repairs to report. The head and the summary must then be rewritten.
+    /// Descriptions of repairs to report. If there are any, the head must be rewritten.
     pub(crate) repairs: Vec<String>,
     /// Missing content of a finished stream. Everything else in the stream is kept.
     pub(crate) missing: Vec<String>,
@@ -56,7 +57,7 @@ impl From<StreamFault> for VerifyError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StreamFault {
     pub(crate) reason: String,
-    /// Set if a newer program wrote one of the records: the record's kind, and the highest known kind.
+    /// Kind of a record that a newer program wrote, and the highest kind that this program knows.
     pub(crate) newer_kind: Option<(u16, u16)>,
     /// True if this program doesn't know the stream's kind. The records are kept for a program that does.
     pub(crate) is_foreign: bool,
@@ -99,8 +100,8 @@ impl StreamRows {
         row.ok_or_else(|| StreamFault::new(format!("its {what} is missing")))
     }
 
-    /// Returns the digests that can still be read from the rows, so that the blobs are copied to the
-    /// quarantine.
+    /// Returns the digests in the readable reference rows. The quarantine copies the blobs with these
+    /// digests.
     pub(crate) fn digests(&self) -> impl Iterator<Item = Digest> {
         self.rows.iter().filter_map(|(key, _)| match keys::parse(key) {
             Some(Key::Reference(_, digest)) => Some(digest),
@@ -175,7 +176,7 @@ impl StreamChecks<'_> {
         Ok(verdict)
     }
 
-    /// Performs the checks of a record that opening a log requires. Returns the record's blob.
+    /// Checks a record while the log is being opened. Returns the record's blob, if it has one.
     fn check_record(
         &self,
         part: RecordType,
@@ -189,8 +190,8 @@ impl StreamChecks<'_> {
                 self.codecs.check(self.kind, part, framed.kind, content)?;
                 Ok(None)
             }
-            // When a log is opened, only the checksum of a large record's file is checked. Reading the record
-            // unpacks the file.
+            // Opening a log checks only the checksum of a blob file. The content is decrypted and unpacked
+            // when the record is read.
             ContentLocation::Blob(digest) => {
                 self.blobs.check(digest)?;
                 Ok(Some(digest))
@@ -255,8 +256,8 @@ impl Verdict {
         Ok(())
     }
 
-    /// Records that content alongside the log is missing. If the stream is finished, it is otherwise
-    /// unaffected. If it is unfinished, it can't continue without the content.
+    /// Handles content that is missing from the blobs. A finished stream is kept, and the missing content is
+    /// reported. An unfinished stream can't continue without the content, so it is broken.
     fn record_missing(&mut self, what: &str, error: ReadError) -> Result<(), VerifyError> {
         match error {
             ReadError::Frame(error) => Err(StreamFault::from_frame_error(what, &error).into()),

@@ -1,4 +1,4 @@
-//! This test program, run as a child process that is killed, traced or starved of resources.
+//! The test program as a child process. Tests kill or trace this process, or limit its resources.
 //!
 //! The environment variable `TIDEGATE_OPLOG_CHILD` contains the child's task: a keyword and a directory. The
 //! child writes its reports to standard output, one per line.
@@ -24,11 +24,11 @@ const TEST_NAME: &str = "child::child_process";
 /// Number of operations that get an event in every group.
 pub const OPERATIONS: u128 = 3;
 
-/// Padding of the events in bytes for the process that is killed. With it, the events fill several of sled's
+/// Padding of each event in bytes, for the process that is killed. The padded events fill several of sled's
 /// segments.
 pub const PADDING: usize = 1_500;
 
-/// Every group whose number is a multiple of this contains a large event.
+/// Number of groups per large event. Every group whose number is a multiple of it contains a large event.
 pub const LARGE_INTERVAL: u64 = 7;
 
 /// Returns event number `number` of an operation.
@@ -46,7 +46,7 @@ fn child_process() {
     let Ok(task) = env::var(TASK_VARIABLE) else { return };
     let (word, directory) = task.split_once(' ').unwrap();
     let directory = PathBuf::from(directory);
-    // The test harness has already started a line.
+    // The test harness has already printed part of a line, so a new line must begin.
     print_now("");
     match word {
         "append" => append_until(&directory, PADDING, u64::MAX),
@@ -86,8 +86,7 @@ fn read_without_key(directory: &Path) {
     }
 }
 
-/// Prints a line immediately. The line must not precede the event that it reports, and must not be lost when
-/// the process is killed.
+/// Prints a line immediately. A buffered line would be lost when the process is killed.
 fn print_now(line: impl Display) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("{line}\n").as_bytes()).unwrap();
@@ -103,8 +102,8 @@ fn event_group(number: u64, padding: usize) -> Vec<Append> {
     (1..=OPERATIONS).map(of).collect()
 }
 
-/// Appends groups one after another, and prints each acknowledged group. On an error, stops and prints the
-/// error.
+/// Appends groups one after another, and prints each acknowledged group. After an error, prints the error and
+/// stops.
 fn append_until(directory: &Path, padding: usize, end: u64) {
     let log = kit::open_log(directory).unwrap();
     print_now(format!("reports {}", log.damage().len()));
@@ -114,7 +113,7 @@ fn append_until(directory: &Path, padding: usize, end: u64) {
 /// Number of events that an open operation keeps in the test that compacts continuously.
 pub const KEPT_EVENTS: u64 = 12;
 
-/// Appends groups and compacts after each one, so that most of the time is spent on compaction.
+/// Appends groups and compacts after each group, so that most of the time is spent on compaction.
 fn append_and_compact(directory: &Path) {
     let log = kit::open_log(directory).unwrap();
     print_now(format!("reports {}", log.damage().len()));
@@ -144,7 +143,7 @@ fn append_groups(log: &Log, padding: usize, end: u64) {
     }
 }
 
-/// Fills a small disk, opens the log again while the disk is full, frees space, and continues.
+/// Fills a small disk, reopens the log while the disk is full, frees space, and continues.
 fn fill_and_free(directory: &Path) {
     print_now("mounted");
     let ballast = directory.join("ballast");
@@ -171,8 +170,8 @@ pub fn command(task: &str, directory: &Path, program: &[&str]) -> Command {
 
 /// Creates a copy of this program that other users may start.
 ///
-/// A separate process makes the copy. A file that is open for writing can't be executed (`ETXTBSY`), and any
-/// process that another test starts at the same moment would keep it open for a while.
+/// A separate process makes the copy. A file that is open for writing can't be executed (`ETXTBSY`), and a
+/// process that another test starts at the same moment would inherit the open file.
 pub fn copy_program(folder: &Path) -> PathBuf {
     let program = folder.join("program");
     let this = env::current_exe().unwrap();
@@ -181,7 +180,7 @@ pub fn copy_program(folder: &Path) -> PathBuf {
     program
 }
 
-/// Returns the same command for a copy of this program.
+/// Returns the command of [`command`], but for a copy of this program.
 pub fn command_for_copy(this: &Path, task: &str, directory: &Path, program: &[&str]) -> Command {
     let mut command = match program.split_first() {
         Some((program, arguments)) => {
@@ -196,8 +195,8 @@ pub fn command_for_copy(this: &Path, task: &str, directory: &Path, program: &[&s
     command
 }
 
-/// Runs a command to its end and returns its output lines. A program that was just copied stays busy while
-/// any process started in the meantime has the copy open, which lasts until that process calls `exec`.
+/// Runs a command to its end and returns its output lines. Retries while a copied program is busy: a process
+/// that was started in the meantime has the copy open until that process calls `exec`.
 pub fn output_lines(mut command: Command) -> Vec<String> {
     command.stderr(Stdio::piped());
     let output = loop {
@@ -230,7 +229,7 @@ impl AppendProcess {
     /// Waits until the process has acknowledged a group.
     pub fn await_acknowledged(&mut self, number: u64) {
         let wanted = format!("ack {number}");
-        assert!(self.output.any(|line| line.unwrap() == wanted), "it ended before {wanted}");
+        assert!(self.output.any(|line| line.unwrap() == wanted), "the process ended before {wanted}");
     }
 
     /// Waits for the rest of the output and the end of the process.
@@ -250,7 +249,10 @@ pub fn kill_after(task: &str, directory: &Path, acks: usize) -> Option<u64> {
     let mut seen = 0;
     let mut ack = |line: String| {
         assert!(!line.starts_with("failed"), "{line}");
-        assert!(!line.starts_with("reports") || line == "reports 0", "a kill does not cause damage: {line}");
+        assert!(
+            !line.starts_with("reports") || line == "reports 0",
+            "killing the process must not cause damage: {line}"
+        );
         if let Some(number) = line.strip_prefix("ack ") {
             last = Some(number.parse().unwrap());
             seen += 1;
@@ -265,7 +267,7 @@ pub fn kill_after(task: &str, directory: &Path, acks: usize) -> Option<u64> {
         }
     }
     child.kill().unwrap();
-    // Output that the process wrote before it was killed is also a guarantee.
+    // The process may have acknowledged more groups before it was killed.
     said.for_each(|line| {
         ack(line);
     });

@@ -45,7 +45,7 @@ fn the_oldest_events_of_an_open_stream_are_removed(mut kept: impl ReopenableLog<
     assert_eq!(
         log.compact(&retention(40), NOW).unwrap(),
         CompactionResult::default(),
-        "there are no more than that"
+        "the stream has only 40 events"
     );
     assert_eq!(log.compact(&retention(25), NOW).unwrap().events, 15);
     let check = |log: &dyn OperationLog, first: u64| {
@@ -58,14 +58,18 @@ fn the_oldest_events_of_an_open_stream_are_removed(mut kept: impl ReopenableLog<
     assert_eq!(log.damage(), []);
     check(log, 16);
     assert_eq!(log.events_as::<Event>(operation(1)).unwrap().events, events[15..]);
-    assert_eq!(log.load_as::<Event>(operation(1)).unwrap(), whole, "it continues as if nothing were gone");
+    assert_eq!(
+        log.load_as::<Event>(operation(1)).unwrap(),
+        whole,
+        "removing events must not change the loaded stream"
+    );
     // Events that a snapshot doesn't cover are kept, even with the smallest retention.
     assert_eq!(log.compact(&retention(0), NOW).unwrap().events, 15);
     check(kept.reopen(), 31);
     let log = kept.open();
     assert_eq!(log.load_as::<Event>(operation(1)).unwrap(), whole);
     assert_eq!(log.compact(&retention(0), NOW).unwrap(), CompactionResult::default());
-    // The operation continues, ends with the events that it has, and is then reduced like any other.
+    // The operation can continue and end, and a later compaction reduces it like any other operation.
     log.append_all(vec![Append {
         snapshot: Some(state_at(41)),
         ..append_to_shop(1, 41, waves_passed(41..=41))
@@ -76,7 +80,11 @@ fn the_oldest_events_of_an_open_stream_are_removed(mut kept: impl ReopenableLog<
         ..append_to_shop(1, 42, waves_passed(42..=42))
     }])
     .unwrap();
-    assert_eq!(log.compact(&retention(0), NOW).unwrap().events, 0, "finished operations are no longer cut");
+    assert_eq!(
+        log.compact(&retention(0), NOW).unwrap().events,
+        0,
+        "only open operations lose their oldest events"
+    );
     let log = kept.reopen();
     assert_eq!(log.damage(), []);
     assert_eq!(log.events_as::<Event>(operation(1)).unwrap().first_sequence, 31);
@@ -112,7 +120,11 @@ fn blobs_of_removed_events_are_removed_and_others_stay() {
         log.compact(&retention(25), NOW).unwrap(),
         CompactionResult { events: 15, blobs: 1, ..CompactionResult::default() }
     );
-    assert_eq!(disk.reopen().damage(), [], "the fifth event's, and not the manifests or that of the other");
+    assert_eq!(
+        disk.reopen().damage(),
+        [],
+        "only the blob of event 5 may be removed, not that of event 35 or the manifests"
+    );
 }
 
 /// If an operation's snapshot can't be read, only the events contain its state.
@@ -130,8 +142,8 @@ fn events_stay_while_their_snapshot_is_unreadable() {
     assert_eq!(disk.reopen().all_events(operation(1)).unwrap(), waves_passed(1..=20));
 }
 
-/// A process that dies during a compaction has written the head, and has removed none, some or all of the
-/// rows that the head no longer counts.
+/// A process that is killed during a compaction has written the head. It has removed none, some or all of the
+/// rows that the head doesn't count.
 #[test]
 fn an_interrupted_compaction_is_completed_by_the_next_opening() {
     for gone in [0, 1, 7, 14, 15] {
@@ -176,9 +188,17 @@ fn the_oldest_summaries_are_forgotten(mut kept: impl ReopenableLog<Log: Store>) 
     let by_count = Retention { history: 2, summaries: 4, ..Retention::default() };
     let done = log.compact(&by_count, NOW).unwrap();
     assert_eq!((done.streams, done.forgotten, done.events), (4, 2, 8));
-    assert_eq!(log.compact(&by_count, NOW).unwrap(), CompactionResult::default(), "twice is once");
+    assert_eq!(
+        log.compact(&by_count, NOW).unwrap(),
+        CompactionResult::default(),
+        "a second compaction must not change anything"
+    );
     let log = kept.reopen();
-    assert_eq!((log.damage(), log.impaired_streams()), (vec![], vec![]), "what was forgotten is not missed");
+    assert_eq!(
+        (log.damage(), log.impaired_streams()),
+        (vec![], vec![]),
+        "forgotten streams must not be reported as lost"
+    );
     assert_eq!(log.ids(), (3..=8).map(operation).collect::<Vec<_>>());
     assert_eq!(log.ids_of(&Lookup::of_application("shop")), [3, 4, 5, 6, 8].map(operation));
     assert!(log.entry(operation(1)).unwrap().is_none());
@@ -187,11 +207,15 @@ fn the_oldest_summaries_are_forgotten(mut kept: impl ReopenableLog<Log: Store>) 
     let by_age = |age| Retention { history: 2, age: Duration::from_secs(age), ..Retention::default() };
     assert_eq!(log.compact(&by_age(1_000 - 63), NOW).unwrap().forgotten, 0);
     assert_eq!(log.compact(&by_age(1_000 - 64), NOW).unwrap().forgotten, 1);
-    assert_eq!(log.compact(&by_age(0), NOW).unwrap().forgotten, 1, "the history is not touched by age");
+    assert_eq!(
+        log.compact(&by_age(0), NOW).unwrap().forgotten,
+        1,
+        "streams within the history must be kept regardless of their age"
+    );
     assert_eq!(kept.reopen().ids(), (5..=8).map(operation).collect::<Vec<_>>());
     let none = Retention { history: 0, summaries: 0, ..Retention::default() };
     assert_eq!(kept.open().compact(&none, NOW).unwrap().forgotten, 3);
-    assert_eq!(kept.reopen().listing(), [open_listing(8, "shop")], "what is open never goes");
+    assert_eq!(kept.reopen().listing(), [open_listing(8, "shop")], "open streams must be kept");
     assert_eq!(kept.open().load_as::<Event>(operation(8)).unwrap(), loaded_stream(waves_passed(1..=1), 1));
 }
 
@@ -218,7 +242,8 @@ fn an_interrupted_removal_is_no_damage() {
         disk.tamper(|db| before = db.iter().map(Result::unwrap).collect());
         let none = Retention { history: 0, summaries: 0, ..Retention::default() };
         assert_eq!(disk.open().compact(&none, NOW).unwrap().forgotten, 3);
-        // Streams are removed completely, and the remaining ones are unchanged.
+        // Restores the rows of streams that the interrupted removal hasn't reached. Each stream is either
+        // complete or absent.
         disk.tamper(|db| {
             let is_of = |key: &[u8], number| key.ends_with(operation(number).0.as_bytes());
             for (key, row) in &before {
@@ -240,7 +265,8 @@ fn an_interrupted_removal_is_no_damage() {
 fn a_salvage_does_not_restore_forgotten_streams() {
     let mut disk = Disk::create();
     let log = disk.open();
-    // The operations are opened first, so that there are index rows that mark them as open.
+    // The operations are appended as open, so that the database's files also contain index rows for open
+    // streams.
     (1..=4).for_each(|number| log.append_all(vec![append_to_shop(number, 1, waves_passed(1..=2))]).unwrap());
     for number in 1..=2 {
         let over = Append {
@@ -276,8 +302,8 @@ fn finish_large(log: &impl Store, number: u128) {
     log.append_all(vec![over]).unwrap();
 }
 
-/// The log accepts appends between two steps. If the process dies there, the next compaction completes the
-/// work.
+/// The log accepts appends between two steps. If the process is killed between two steps, the next compaction
+/// completes the work.
 #[test]
 fn a_compaction_can_stop_after_any_step() {
     let keep = Retention { history: 2, summaries: 4, ..Retention::default() };
@@ -378,7 +404,7 @@ fn a_compaction_is_due_after_many_written_bytes() {
         };
         log.append_all(vec![over]).unwrap();
     }
-    assert!(log.is_compaction_due(), "three ended, and twenty may");
+    assert!(log.is_compaction_due(), "the written bytes alone must make a compaction due");
     while log.compact_step(&keep, NOW).unwrap().is_some() {}
     assert_eq!(crate::sealed::list_files(&disk.path().join("blobs")).len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Guarantees of every implementation of the log. Each test runs on all of them.
+//! Guarantees of every log implementation. Each test runs on all implementations.
 
 use std::thread;
 
@@ -90,7 +90,7 @@ fn refuses_gaps_and_leaves_no_trace(mut kept: impl ReopenableLog) {
     assert_eq!(log.load_as::<Event>(operation(1)).unwrap(), loaded_stream(waves_passed(1..=2), 2));
     assert!(
         matches!(log.load_as::<Event>(operation(2)), Err(LogError::UnknownStream { .. })),
-        "the whole group was refused"
+        "the whole group must be rejected"
     );
     log.append_all(vec![append_to_shop(1, 3, waves_passed(3..=3))]).unwrap();
 }
@@ -134,7 +134,7 @@ fn snapshots_shorten_loading(mut kept: impl ReopenableLog) {
     assert_eq!(log.load_as::<Event>(operation(1)).unwrap(), expected);
     assert_eq!(kept.reopen().load_as::<Event>(operation(1)).unwrap(), expected);
     let log = kept.open();
-    assert_eq!(log.all_events(operation(1)).unwrap(), waves_passed(1..=5), "events are kept from the first");
+    assert_eq!(log.all_events(operation(1)).unwrap(), waves_passed(1..=5), "all events must be kept");
     log.append_all(vec![Append { snapshot: Some(state_after(5)), ..append_to_shop(1, 6, Vec::new()) }])
         .unwrap();
     let expected = LoadedStream { snapshot: Some((5, state_after(5))), ..loaded_stream(Vec::new(), 5) };
@@ -162,7 +162,7 @@ fn large_records_and_snapshots_survive(mut kept: impl ReopenableLog) {
     assert_eq!(
         log.compact_to_history(10).unwrap(),
         CompactionResult::default(),
-        "everything is still referred to"
+        "all blobs are still referenced"
     );
     assert!(kept.reopen().load_as::<Event>(operation(1)).is_ok());
 }
@@ -171,7 +171,7 @@ fn blobs_come_back(mut kept: impl ReopenableLog) {
     let log = kept.open();
     let contents = [Vec::new(), b"kind: ConfigMap".to_vec(), vec![7; 1 << 20]];
     let digests: Vec<Digest> = contents.iter().map(|content| log.put_blob(content).unwrap()).collect();
-    assert_eq!(log.put_blob(&contents[1]).unwrap(), digests[1], "putting twice is putting once");
+    assert_eq!(log.put_blob(&contents[1]).unwrap(), digests[1], "the same content must have the same digest");
     let log = kept.reopen();
     for (content, digest) in contents.iter().zip(digests) {
         assert_eq!(&log.blob(digest).unwrap(), content);
@@ -218,7 +218,11 @@ fn compaction_keeps_the_newest(mut kept: impl ReopenableLog) {
         log.compact_to_history(2).unwrap(),
         CompactionResult { streams: 2, events: 8, blobs: 2, ..CompactionResult::default() }
     );
-    assert_eq!(log.compact_to_history(2).unwrap(), CompactionResult::default(), "twice is once");
+    assert_eq!(
+        log.compact_to_history(2).unwrap(),
+        CompactionResult::default(),
+        "a second compaction must not change anything"
+    );
     let log = kept.reopen();
     assert_eq!(log.damage(), []);
     for number in [1, 2] {
@@ -236,7 +240,7 @@ fn compaction_keeps_the_newest(mut kept: impl ReopenableLog) {
     for number in [3, 4, 5] {
         assert_eq!(log.load_as::<Event>(operation(number)).unwrap(), loaded_stream(waves_passed(1..=4), 4));
     }
-    assert_eq!(log.listing().len(), 5, "summaries stay");
+    assert_eq!(log.listing().len(), 5, "summaries must be kept");
     assert_eq!(log.blob(digests[3]).unwrap(), b"manifests of 4");
 }
 
@@ -257,7 +261,11 @@ fn compaction_keeps_events_that_a_snapshot_covers(mut kept: impl ReopenableLog) 
     let expected =
         LoadedStream { snapshot: Some((3, state_after(3))), ..loaded_stream(waves_passed(4..=4), 4) };
     assert_eq!(log.load_as::<Event>(operation(1)).unwrap(), expected);
-    assert_eq!(log.all_events(operation(1)).unwrap(), waves_passed(1..=4), "the newest keep everything");
+    assert_eq!(
+        log.all_events(operation(1)).unwrap(),
+        waves_passed(1..=4),
+        "the newest streams must keep all events"
+    );
     assert_eq!(
         log.compact_to_history(0).unwrap(),
         CompactionResult { streams: 1, events: 4, blobs: 0, ..CompactionResult::default() }

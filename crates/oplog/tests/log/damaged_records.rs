@@ -1,4 +1,4 @@
-//! Damage to records behind the log's back. It affects one operation but not the others.
+//! Damage to records while the log is closed. Such damage affects one operation but not the others.
 
 use std::fs;
 use std::path::PathBuf;
@@ -78,7 +78,10 @@ fn check_after_damage(mut disk: Disk, what: &str, expect: Expectation) {
             let quarantine = damage.iter().find_map(|damage| damage.quarantine.clone()).unwrap();
             let rows = fs::read(quarantine.join("rows.bin")).unwrap();
             let id = operation(1);
-            assert!(rows.windows(16).any(|window| window == id.0.as_bytes()), "{what}: the bytes are kept");
+            assert!(
+                rows.windows(16).any(|window| window == id.0.as_bytes()),
+                "{what}: the quarantine must contain the damaged bytes"
+            );
             assert_eq!(log.listing(), [open_listing(2, "shop")], "{what}");
             assert_listed(&log.impaired_streams(), what);
         }
@@ -93,7 +96,7 @@ fn check_after_damage(mut disk: Disk, what: &str, expect: Expectation) {
     assert_eq!(
         log.load_as::<Event>(operation(2)).unwrap(),
         loaded_stream(waves_passed(1..=4), 4),
-        "{what}: the other one continues"
+        "{what}: operation 2 must be able to continue"
     );
     log.append_all(vec![
         append_to_shop(2, 5, waves_passed(5..=5)),
@@ -104,7 +107,11 @@ fn check_after_damage(mut disk: Disk, what: &str, expect: Expectation) {
     if matches!(expect, Expectation::Quarantined(_)) {
         assert_listed(&log.impaired_streams(), what);
     }
-    assert_eq!(log.damage(), without_new_damage(&damage), "{what}: known forever, new once");
+    assert_eq!(
+        log.damage(),
+        without_new_damage(&damage),
+        "{what}: old damage must be listed, but not as new"
+    );
     assert_eq!(log.load_as::<Event>(operation(2)).unwrap(), loaded_stream(waves_passed(1..=5), 5), "{what}");
     assert_eq!(
         log.load_as::<Event>(operation(1)).is_ok(),
@@ -131,7 +138,7 @@ fn assert_listed(impaired: &[ImpairedStream], what: &str) {
 fn tampered_disk(tamper: impl FnOnce(&sled::Db)) -> Disk {
     let mut disk = filled_disk();
     disk.tamper(tamper);
-    // The witness is a second safeguard, but this test covers only the records.
+    // The witness would also detect the damage, but this test covers only the records' own checks.
     fs::remove_file(disk.path().join("witness")).unwrap();
     disk
 }
@@ -281,7 +288,11 @@ fn missing_and_damaged_blobs_are_detected() {
     fs::write(path, b"garbage").unwrap();
     assert!(matches!(disk.open().blob(digest), Err(LogError::BlobDamaged { .. })));
     assert_eq!(disk.open().put_blob(b"other manifests").unwrap(), digest);
-    assert_eq!(disk.open().blob(digest).unwrap(), b"other manifests", "storing it again repairs it");
+    assert_eq!(
+        disk.open().blob(digest).unwrap(),
+        b"other manifests",
+        "storing the content again must repair the blob"
+    );
 }
 
 /// A finished operation no longer needs its manifests, so it is kept without the missing blobs.
@@ -468,7 +479,7 @@ fn a_record_of_a_newer_program_is_named_and_left_in_place() {
         assert!(error.to_string().contains("newer version"));
         assert!(log.append_all(vec![append_to_shop(1, 6, waves_passed(6..=6))]).is_err());
         assert_listed(&log.impaired_streams(), "newer kind");
-        assert_eq!(log.damage(), [], "a record of a newer version is not damage");
+        assert_eq!(log.damage(), [], "a record of a newer version must not count as damage");
         assert_eq!(log.load_as::<Event>(operation(2)).unwrap(), loaded_stream(waves_passed(1..=4), 4));
         log.compact_to_history(0).unwrap();
     }
@@ -478,6 +489,6 @@ fn a_record_of_a_newer_program_is_named_and_left_in_place() {
     assert_eq!(
         newer.events_as::<NewerEvent>(operation(1)).unwrap().events[4],
         omen,
-        "nothing was taken away"
+        "the newer record must be unchanged"
     );
 }

@@ -30,7 +30,7 @@ fn a_second_opening_names_the_holder() {
     let said = output_lines(command("open", &path, &[]));
     assert!(said.iter().any(|line| line.starts_with("refused Locked")), "{said:?}");
     disk.close();
-    assert!(kit::open_log(&path).is_ok(), "given back");
+    assert!(kit::open_log(&path).is_ok(), "dropping the log must release the lock");
 }
 
 #[test]
@@ -41,7 +41,8 @@ fn a_database_opened_by_another_program_is_not_treated_as_damaged() {
     let other = kit::open_database(&disk.path());
     let folder = disk.path();
     let opening = std::thread::spawn(move || kit::open_log(&folder));
-    // The call waits for the lock, as it does for threads of its own process. Either order is fine.
+    // `open_log` retries while the database is locked, so the database may be dropped before or after the
+    // call.
     drop(other);
     let log = opening.join().unwrap().unwrap();
     assert_eq!(log.damage(), []);
@@ -69,7 +70,8 @@ fn missing_folders_are_created() {
     assert!(path.join("log").is_dir() && path.join("blobs").is_dir() && path.join("quarantine").is_dir());
 }
 
-/// Root ignores permissions. When run as root, the test therefore starts the program as an unprivileged user.
+/// Permissions don't apply to root. If run as root, the test therefore starts the program as an unprivileged
+/// user.
 #[test]
 fn missing_permission_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,7 +104,7 @@ fn missing_permission_is_named() {
     fs::set_permissions(&unreadable, Permissions::from_mode(0o755)).unwrap();
 }
 
-/// If a blob can't be read because of its permissions, it isn't damaged.
+/// A blob that can't be read because of its permissions doesn't count as damaged.
 #[test]
 fn nothing_is_quarantined_because_of_a_missing_permission() {
     let mut disk = Disk::create();
@@ -166,7 +168,7 @@ fn a_moved_removed_or_replaced_directory_is_detected_at_the_next_append() {
         for error in refusals {
             assert!(matches!(&error, LogError::Moved { path: named } if *named == path), "{what}: {error}");
         }
-        // A read-only check skips the witness, which only writes check.
+        // `check_location` skips the witness. Only writes check that the witness is in place.
         let seen = matches!(log.check_location(), Err(LogError::Moved { .. }));
         assert_eq!(seen, what != "without its witness", "{what}");
         if what == "replaced" {

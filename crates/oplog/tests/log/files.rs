@@ -76,7 +76,10 @@ fn check_damaged_log(path: &Path, what: &str) -> Outcome {
                 outcome.whole += 1;
             }
             Ok(found) => {
-                assert!(found == first_events(u32::try_from(found.len()).unwrap()), "{what}: a prefix");
+                assert!(
+                    found == first_events(u32::try_from(found.len()).unwrap()),
+                    "{what}: operation {number} must have a prefix of its events"
+                );
                 assert!(
                     !reasons.is_empty(),
                     "{what}: operation {number} lost events without a report: {damage:?}"
@@ -113,7 +116,7 @@ fn open_after_damage(disk: &Disk, what: &str, tamper: impl FnOnce(&Path)) -> Out
     check_damaged_log(&path, what)
 }
 
-/// sled would drop everything after the damaged byte. Here, at most the damaged record is lost.
+/// sled alone would drop everything after the damaged byte. The log loses at most the damaged record.
 #[test]
 fn a_flipped_bit_costs_at_most_one_operation() {
     let disk = filled_disk();
@@ -217,11 +220,11 @@ fn a_garbled_witness_is_reported_and_loses_nothing() {
     let damage = log.damage();
     assert!(damage.len() == 1 && damage[0].reason.contains("witness"), "{damage:?}");
     assert_eq!(log.all_events(operation(1)).unwrap(), first_events(EVENTS));
-    assert_eq!(disk.reopen().damage(), [], "the new one can speak");
+    assert_eq!(disk.reopen().damage(), [], "the new witness file must be valid");
 }
 
-/// The same holds if the witness is missing. Without the report, an older copy of the log could be mistaken
-/// for the newest.
+/// If the witness is missing, nothing is lost, but this is reported. Without the report, an older copy of the
+/// log could be mistaken for the newest.
 #[test]
 fn a_missing_witness_is_reported_and_loses_nothing() {
     let mut disk = Disk::create();
@@ -249,7 +252,7 @@ fn a_missing_witness_is_reported_and_loses_nothing() {
     assert!(damage.len() == 1 && damage[0].is_new && damage[0].reason.contains("older copy"), "{damage:?}");
     assert_eq!(log.all_events(operation(1)).unwrap(), waves_passed(1..=3));
     log.append_all(vec![append_to_shop(1, 4, waves_passed(4..=4))]).unwrap();
-    assert_eq!(disk.reopen().damage(), [], "the new one can speak");
+    assert_eq!(disk.reopen().damage(), [], "the new witness file must be valid");
 }
 
 /// An empty log hasn't lost anything: the first process may have been killed before it created the witness.
@@ -263,7 +266,7 @@ fn a_missing_witness_of_an_empty_log_is_no_damage() {
 }
 
 /// A finished operation must not be resumed from an earlier event, because later operations may have changed
-/// its work.
+/// the same objects.
 #[test]
 fn a_finished_operation_without_its_end_is_quarantined() {
     let mut disk = Disk::create();
@@ -285,8 +288,8 @@ fn a_finished_operation_without_its_end_is_quarantined() {
     assert!(damage_reasons(&damage, 1).iter().any(|reason| reason.contains("it had ended")), "{damage:?}");
 }
 
-/// If all events are present and only the summary is older than the end, the damage is reported to the owner,
-/// who can write the summary again.
+/// If all events are present and only the last summary is lost, the damage is reported, and the machine can
+/// write the summary again.
 #[test]
 fn a_finished_operation_with_an_older_summary_is_reported() {
     let mut disk = Disk::create();
@@ -307,5 +310,5 @@ fn a_finished_operation_with_an_older_summary_is_reported() {
         "{damage:?}"
     );
     assert!(damage.iter().all(|damage| damage.is_new));
-    assert_eq!(log.all_events(operation(1)).unwrap(), waves_passed(1..=4), "nothing else is");
+    assert_eq!(log.all_events(operation(1)).unwrap(), waves_passed(1..=4), "only the summary is damaged");
 }

@@ -1,8 +1,8 @@
 //! Logs in earlier formats, which must stay readable forever.
 //!
-//! `golden/layout-1` was written in the first format. A new format gets its own folder: write it once with
-//! `TIDEGATE_WRITE_GOLDEN=layout-2 cargo test -p tidegate-oplog --test log golden`, and add it to `FORMATS`.
-//! Existing folders are never rewritten.
+//! `golden/layout-1` was written in the first format. Each new format gets its own folder: write the folder
+//! once with `TIDEGATE_WRITE_GOLDEN=layout-2 cargo test -p tidegate-oplog --test log golden`, and add it to
+//! `FORMATS`. Existing folders are never rewritten.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ fn open_golden(path: &Path) -> Log {
     SledLog::open(path, OpenOptions { codecs: all_codecs(), ..kit::open_options() }).unwrap()
 }
 
-/// Writes a finished operation, an open one, and one that was reduced to its summary.
+/// Writes a finished operation, an open operation, and an operation that was reduced to its summary.
 fn write_operations(log: &Log) {
     let blob = log.put_blob(CONTENT).unwrap();
     let over = Append { summary: finished_summary(1, "shop"), ..append_to_shop(1, 1, waves_passed(1..=3)) };
@@ -165,7 +165,7 @@ fn golden_logs_stay_readable() {
         write_streams(&log);
         drop(log);
         drop(kit::open_database(&state));
-        assert!(!golden_folder(&format).exists(), "golden logs are written once");
+        assert!(!golden_folder(&format).exists(), "golden logs must not be overwritten");
         copy_folder(&state, &golden_folder(&format));
     }
     for format in FORMATS {

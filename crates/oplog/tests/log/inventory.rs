@@ -1,5 +1,5 @@
-//! Inventories never lack a place, regardless of which operations or files are lost. In the worst case, they
-//! are absent.
+//! Completeness of inventories. If operations or files are lost, an inventory may be absent, but never lacks
+//! a place.
 
 use std::fs;
 
@@ -46,7 +46,7 @@ fn inventory_grows_and_shrinks(mut kept: impl ReopenableLog) {
     let log = kept.open();
     assert_eq!(inventory_of(log, "shop"), None);
     log.append_all(vec![append_change(1, 1, InventoryChange::Extend(places(0..1)))]).unwrap();
-    assert_eq!(inventory_of(log, "shop"), expected_inventory(0..1, false), "no search was made");
+    assert_eq!(inventory_of(log, "shop"), expected_inventory(0..1, false), "the cluster was not searched");
     log.append_all(vec![append_change(1, 2, InventoryChange::Begin(places(1..3)))]).unwrap();
     // One group contains several changes to two applications' inventories.
     let begin = InventoryChange::Begin(places(7..9));
@@ -130,11 +130,11 @@ fn an_inventory_without_its_blob_is_unknown() {
     let mut disk = Disk::create();
     disk.open().append_all(vec![append_change(1, 1, InventoryChange::Begin(places(0..2_000)))]).unwrap();
     fs::remove_dir_all(disk.path().join("blobs")).unwrap();
-    assert_eq!(inventory_of(disk.open(), "shop"), None, "while it is open");
-    assert_eq!(inventory_of(disk.reopen(), "shop"), None, "and when it is opened");
+    assert_eq!(inventory_of(disk.open(), "shop"), None, "in the first opened log");
+    assert_eq!(inventory_of(disk.reopen(), "shop"), None, "after reopening the log");
 }
 
-/// A salvage finds rows by their bytes, so it may find outdated rows.
+/// A salvage searches files for rows and may find outdated rows, so it doesn't restore inventories.
 #[test]
 fn a_salvaged_database_has_no_inventories() {
     let mut disk = Disk::create();

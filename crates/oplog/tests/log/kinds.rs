@@ -54,7 +54,7 @@ pub fn voyage_append(number: u128, first_sequence: u64, ports: &[&str]) -> Appen
     AppendOf::new(operation(number), first_sequence, events, summary)
 }
 
-/// Store that can be opened by programs that know more or fewer kinds.
+/// Store that a test can open with different sets of known kinds.
 trait OpenWithCodecs: ReopenableLog<Log: Store> {
     fn open_with_codecs(&mut self, codecs: Codecs) -> &Self::Log;
 }
@@ -99,8 +99,16 @@ fn an_unknown_kind_is_kept_and_named(mut kept: impl OpenWithCodecs) {
 
     for _ in 0..2 {
         let log = kept.open_with_codecs(test_codecs());
-        assert_eq!((log.damage(), log.impaired_streams()), (vec![], vec![]), "nothing is wrong with it");
-        assert_eq!(log.listing(), [open_listing(1, "shop")], "of the kind that is known");
+        assert_eq!(
+            (log.damage(), log.impaired_streams()),
+            (vec![], vec![]),
+            "an unknown kind must not count as damage"
+        );
+        assert_eq!(
+            log.listing(),
+            [open_listing(1, "shop")],
+            "the listing must contain only streams of known kinds"
+        );
         let unknown = log.find(&Lookup::of_unknown_kinds()).unwrap();
         let named: Vec<_> = unknown.iter().map(|entry| (entry.stream, entry.kind.to_string())).collect();
         assert_eq!(named, [(operation(2), "voyage".into()), (operation(3), "voyage".into())]);
@@ -117,7 +125,7 @@ fn an_unknown_kind_is_kept_and_named(mut kept: impl OpenWithCodecs) {
             Err(LogError::KindMismatch { .. })
         ));
         log.compact(&minimal_retention(), NOW).unwrap();
-        assert_eq!(whole(log), before, "not compacted, and not forgotten");
+        assert_eq!(whole(log), before, "streams of unknown kinds must not be compacted");
         // The other streams continue.
         let next = log.load_as::<Event>(operation(1)).unwrap().last_sequence + 1;
         log.append_all(vec![append_to_shop(1, next, waves_passed(9..=9))]).unwrap();
@@ -127,7 +135,11 @@ fn an_unknown_kind_is_kept_and_named(mut kept: impl OpenWithCodecs) {
     assert_eq!(log.load_as::<VoyageEvent>(operation(3)).unwrap().snapshot, Some((1, final_state())));
     log.append_all(vec![voyage_append(3, 2, &["Circe"])]).unwrap();
     let done = log.compact(&minimal_retention(), NOW).unwrap();
-    assert_eq!((done.streams, done.forgotten), (1, 1), "who knows it tidies it up");
+    assert_eq!(
+        (done.streams, done.forgotten),
+        (1, 1),
+        "a program that knows the kind must compact the stream"
+    );
 }
 
 fn final_state() -> State {
@@ -144,7 +156,7 @@ fn on_disk_an_unknown_kind_is_kept_and_named() {
     an_unknown_kind_is_kept_and_named(Disk::create());
 }
 
-/// Another program could repair or quarantine this damage.
+/// Only a program that knows the kind can repair or quarantine this damage.
 #[test]
 fn damage_of_an_unknown_kind_is_reported_once_and_left_in_place() {
     let mut disk = Disk::create();
@@ -166,7 +178,7 @@ fn damage_of_an_unknown_kind_is_reported_once_and_left_in_place() {
         assert!(impaired.reason.contains("event 1: the checksum does not match"), "{}", impaired.reason);
         assert_eq!(log.load_as::<Event>(operation(1)).unwrap(), loaded_stream(waves_passed(1..=2), 2));
     }
-    disk.tamper(|db| assert!(db.get(&key).unwrap().is_some(), "its rows are where they were"));
+    disk.tamper(|db| assert!(db.get(&key).unwrap().is_some(), "the damaged row must not be removed"));
 }
 
 /// Only the writer with the highest epoch so far can write to a stream.
@@ -196,12 +208,12 @@ fn only_the_latest_epoch_can_write(mut kept: impl ReopenableLog) {
     let log = kept.reopen();
     for number in [1, 9] {
         let last = log.load_as::<Event>(operation(number)).unwrap().last_sequence;
-        assert_eq!(last, next - 1, "a refused group leaves no trace");
+        assert_eq!(last, next - 1, "a rejected group must leave no trace");
     }
     assert_eq!(log.load_as::<Event>(operation(1)).unwrap().epoch.number(), 7);
     assert!(
         matches!(log.append_all(vec![with(6, next)]), Err(LogError::Fenced { .. })),
-        "also after a restart"
+        "an old epoch must be rejected after a restart too"
     );
     // A takeover doesn't need an event.
     log.append_all(vec![Append { events: vec![], ..with(8, next) }]).unwrap();

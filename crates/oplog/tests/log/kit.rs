@@ -88,7 +88,7 @@ pub type Memory = MemoryLog;
 pub type Append = AppendOf<Event>;
 pub type OperationSummary = Summary<Details>;
 
-/// A time after all operations have ended.
+/// Current time in the tests, after all operations have ended.
 pub const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
 /// Test helpers for a log.
@@ -96,12 +96,12 @@ pub trait LogHelpers: OperationLog {
     /// Returns all events, starting with the first. Fails if any were compacted.
     fn all_events(&self, stream: StreamId) -> Result<Vec<Event>, LogError> {
         self.events_as::<Event>(stream).map(|history| {
-            assert_eq!(history.first_sequence, 1, "the first events are gone");
+            assert_eq!(history.first_sequence, 1, "the first events were compacted");
             history.events
         })
     }
 
-    /// Compacts with this history and otherwise the default retention.
+    /// Compacts with the given history and otherwise the default retention.
     fn compact_to_history(&self, history: usize) -> Result<CompactionResult, LogError> {
         self.compact(&Retention::with_history(history), NOW)
     }

@@ -1,5 +1,5 @@
-//! Layouts of rows and of the records in them. Earlier layouts are read and continued. Unknown layouts are
-//! refused, and their files stay unchanged.
+//! Layouts of rows and of the records in them. Earlier layouts are read and continued. Logs with unknown
+//! layouts are rejected, and their files stay unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -91,7 +91,11 @@ fn an_earlier_log_is_marked_only_when_it_is_written_to() {
     fs::rename(disk.path().join("log/layout-1"), disk.path().join("log/layout-0")).unwrap();
     let log = SledLog::open(disk.path(), open_options()).unwrap();
     assert_eq!(log.listing().len(), 1);
-    assert_eq!(layout_files(&disk), ["layout-0"], "an earlier program can still go on with it");
+    assert_eq!(
+        layout_files(&disk),
+        ["layout-0"],
+        "an earlier program must still be able to write to the log"
+    );
     log.append_all(vec![append_to_shop(1, 3, waves_passed(3..=3))]).unwrap();
     assert!(disk.path().join("log/layout-1").exists());
 }

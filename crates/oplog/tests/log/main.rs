@@ -1,4 +1,4 @@
-//! Tests of the log through its public API. They are a single program, so that it is built and linked only
+//! Tests of the log through its public API. All tests are in a single program, which is built and linked only
 //! once.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]

@@ -1,4 +1,4 @@
-//! Guarantees that only a real process can violate: acknowledged groups are on disk, and survive if the
+//! Guarantees that require a real process to test: acknowledged groups are on disk, and survive when the
 //! process is killed.
 
 use std::collections::BTreeMap;
@@ -14,16 +14,17 @@ use crate::child::{
 use crate::kit::prelude::*;
 use crate::kit::{self, Event, operation};
 
-/// Checks that all groups up to the last acknowledged one are present, and that the next group is either
-/// complete or absent.
+/// Checks that all acknowledged groups are present, and that the group after them is either complete or
+/// absent.
 fn check_acknowledged(directory: &Path, acknowledged: u64, padding: usize) -> u64 {
     check_acknowledged_from(directory, acknowledged, padding, 1)
 }
 
-/// Makes the same check for operations whose events before `kept_from` may have been removed.
+/// Performs the checks of [`check_acknowledged`] for operations whose events before `kept_from` may have been
+/// removed.
 fn check_acknowledged_from(directory: &Path, acknowledged: u64, padding: usize, kept_from: u64) -> u64 {
     let log = kit::open_log(directory).unwrap();
-    assert_eq!(log.damage(), [], "a crash does not cause damage");
+    assert_eq!(log.damage(), [], "a crash must not cause damage");
     let mut lasts = Vec::new();
     for number in 1..=OPERATIONS {
         let (first, events) = match log.events_as::<Event>(operation(number)) {
@@ -41,8 +42,8 @@ fn check_acknowledged_from(directory: &Path, acknowledged: u64, padding: usize, 
             assert_eq!(loaded.snapshot.map_or(0, |(at, _)| at), last / 5 * 5);
         }
     }
-    assert!(lasts.iter().all(|last| *last == lasts[0]), "groups are whole: {lasts:?}");
-    assert!(lasts[0] <= acknowledged + 1, "nothing that was never offered");
+    assert!(lasts.iter().all(|last| *last == lasts[0]), "each group must be complete or absent: {lasts:?}");
+    assert!(lasts[0] <= acknowledged + 1, "at most one unacknowledged group may be present");
     lasts[0]
 }
 
@@ -76,7 +77,7 @@ fn nothing_is_lost_when_the_process_is_killed_during_a_compaction() {
         );
         let log = kit::open_log(&directory).unwrap();
         let kept = log.events_as::<Event>(operation(1)).map_or(0, |history| history.events.len());
-        // These are events that the newest snapshot doesn't cover, and events since the interrupted
+        // The kept events are those that the newest snapshot doesn't cover, and those since the interrupted
         // compaction.
         assert!(kept <= 20, "{kept} events of {last} are kept");
     }
@@ -96,7 +97,7 @@ fn parse_calls(trace: &str) -> Vec<(u32, String)> {
         } else if let Some((_, rest)) =
             call.strip_prefix("<... ").and_then(|call| call.split_once("resumed>"))
         {
-            // A call counts when it returns.
+            // A system call takes effect only when it returns.
             let begin = started.remove(&thread).unwrap_or_default();
             calls.push((thread, format!("{begin}{rest}")));
         } else {
@@ -123,8 +124,8 @@ fn every_acknowledged_group_was_synced_to_the_disk_first() {
 
     let db = "/state/log/db>";
     let (mut acknowledged, mut synced_blobs) = (0, 0);
-    // Since the last acknowledgment, sled has written its file, the file was synced afterwards, and the
-    // witness was written.
+    // Each group requires three steps before its acknowledgment: sled writes its file, the file is synced,
+    // and the witness is written.
     let (mut written, mut synced, mut witnessed) = (false, false, false);
     for (_, call) in parse_calls(&fs::read_to_string(&report).unwrap()) {
         let succeeded = !call.contains("= -1");
@@ -148,14 +149,10 @@ fn every_acknowledged_group_was_synced_to_the_disk_first() {
         }
     }
     assert_eq!(acknowledged, 20);
-    assert_eq!(
-        synced_blobs,
-        20 / LARGE_INTERVAL,
-        "one blob each, since the operations' large events are alike"
-    );
+    assert_eq!(synced_blobs, 20 / LARGE_INTERVAL, "the operations share one blob per large event");
 }
 
-/// A file size limit simulates a full disk without mounting a small one, because the same calls fail.
+/// A file size limit simulates a full disk, because the same system calls fail.
 #[test]
 fn a_file_size_limit_poisons_the_log_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();

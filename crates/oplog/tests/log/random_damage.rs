@@ -22,7 +22,7 @@ use crate::kit::{
     waves_passed,
 };
 
-/// Number of trials in the short form of the test suites. `TIDEGATE_LONG_TESTS=1` selects the long form.
+/// Number of trials in the quick form of the test. `TIDEGATE_LONG_TESTS=1` selects the long form.
 const TRIALS: u64 = 60;
 const TRIALS_LONG: u64 = 300;
 /// Maximum time for opening a log before it counts as hanging, even on a slow machine.
@@ -177,8 +177,8 @@ fn damage_file(state: &Path, template: &Template, dice: &mut Random) -> String {
     format!("{}: {what}", name.display())
 }
 
-/// Returns true for errors that reject a whole directory. Such an error contains a path, and nothing is
-/// changed.
+/// Returns true for errors that reject the whole directory without changing it. Such an error contains a
+/// path.
 fn is_expected_refusal(error: &LogError) -> bool {
     matches!(
         error,
@@ -215,9 +215,15 @@ fn check_damaged_log(state: &Path, template: &Template, what: &str) {
         }
         let summary = lines.iter().find(|(stream, _)| *stream == id).map(|(_, line)| line);
         if let Some(summary) = summary {
-            assert!(summary.finished_at.is_none() || *is_over, "{what}: {number} has not ended");
+            assert!(
+                summary.finished_at.is_none() || *is_over,
+                "{what}: operation {number} must not count as finished"
+            );
             assert_eq!(summary.finished_at.is_none(), open.contains(&id), "{what}: the index of {number}");
-            assert!(summary.finished_at.is_some() || !is_over || is_told, "{what}: {number} came back");
+            assert!(
+                summary.finished_at.is_some() || !is_over || is_told,
+                "{what}: finished operation {number} is open without a report"
+            );
         } else {
             let listed = log.impaired_streams().iter().any(|impaired| impaired.stream == id);
             assert!(listed && is_told, "{what}: operation {number} is lost: {damage:?}");

@@ -105,14 +105,14 @@ fn damage_is_reported_and_left_in_place() {
             damage.len() == 1 && damage[0].stream == Some(operation(1)) && damage[0].is_new,
             "{damage:?}"
         );
-        assert_eq!(damage[0].quarantine, None, "nothing was quarantined");
+        assert_eq!(damage[0].quarantine, None, "a reader must not quarantine data");
         assert!(matches!(log.load_as::<Event>(operation(1)), Err(LogError::Damaged { .. })));
         assert_eq!(log.all_events(operation(2)).unwrap(), [large_event()]);
     }
     assert_eq!(read_files(&disk.path()), before);
     let found = disk.open().damage();
     assert!(found[0].is_new && found[0].quarantine.is_some(), "{found:?}");
-    // Readers also know the quarantined streams.
+    // A reader also reports the streams that a writer has quarantined.
     let told = open_read_only(&disk.path()).unwrap().damage();
     assert!(!told[0].is_new && told[0].quarantine == found[0].quarantine, "{told:?}");
 }
@@ -141,7 +141,8 @@ fn a_log_in_use_is_read_consistently() {
     worker.wait_for_end();
 }
 
-/// Root ignores permissions. When run as root, the test therefore starts the reader as an unprivileged user.
+/// Permissions don't apply to root. If run as root, the test therefore starts the reader as an unprivileged
+/// user.
 #[test]
 fn another_user_reads_everything_that_needs_no_key() {
     let mut disk = filled_disk();
@@ -172,7 +173,7 @@ fn another_user_reads_everything_that_needs_no_key() {
     told("2: KeyUnreadable");
     told("3: 2 facts");
     assert_eq!(read_files(&path), before);
-    // If even that is forbidden, the error contains the path that can't be read.
+    // If the user may not read the database either, the error contains its path.
     fs::set_permissions(path.join("log/db"), Permissions::from_mode(0o000)).unwrap();
     let refused = said();
     assert!(refused.iter().any(|line| line.starts_with("refused PermissionDenied")), "{refused:?}");

@@ -1,4 +1,4 @@
-//! Content on disk is always ciphertext, in every copy, and a wrong key doesn't cause any loss.
+//! All copies of sealed content on disk are ciphertext, and opening a log with a wrong key loses nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ pub fn list_files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Checks that no file in the state directory contains the secret, either as a whole or in halves, as
-/// compression might leave it.
+/// Checks that no file in the state directory contains the secret, or half of it, which compression could
+/// leave as clear text.
 fn assert_secret_hidden(folder: &Path) {
     let (start, end) = SECRET.split_at(8);
     for path in list_files(folder) {

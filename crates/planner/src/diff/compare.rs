@@ -67,7 +67,7 @@ const QUANTITY_FIELDS: [&str; 13] = [
     "sizeLimit",
 ];
 
-/// Lists whose items are identified by these fields. Other managers can add items to them.
+/// Lists whose items are identified by these fields. Other managers can add items to these lists.
 const KEYED_LISTS: [(&str, &[&str]); 11] = [
     ("containers", &["name"]),
     ("env", &["name"]),

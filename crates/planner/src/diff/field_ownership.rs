@@ -37,13 +37,13 @@ pub(super) struct TakenOverPart {
     origin: ManifestOrigin,
 }
 
-/// Origin of a manager's fields: those that came from a manifest, if this is known.
+/// Fields of a manager that came from a manifest, if known.
 enum ManifestOrigin {
     /// All fields came from a manifest, because they were written by server-side apply.
     All,
     /// The fields in the last-applied annotation came from a manifest.
     LastApplied(Arc<Value>),
-    /// Unknown: some of the fields may be server defaults.
+    /// The origin is unknown: some of the fields may be server defaults.
     Unknown,
 }
 
@@ -84,7 +84,7 @@ pub(super) fn taken_over_parts(live: &Object, managers: &[String]) -> Vec<TakenO
     parts.collect()
 }
 
-/// Returns the manifest of the last client-side apply, in the form in which the server would store it.
+/// Returns the manifest of the last client-side apply, in the form that the server would store.
 fn last_applied(live: &Object) -> Option<Value> {
     let text = live.annotation(annotations::LAST_APPLIED)?;
     let manifest = Object::try_from(serde_json::from_str::<Value>(text).ok()?).ok()?;

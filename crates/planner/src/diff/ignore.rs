@@ -69,7 +69,7 @@ struct Rule {
 }
 
 impl IgnoreRules {
-    /// Compiles entries. Invalid entries don't affect the others.
+    /// Compiles entries, and returns the errors in invalid entries. An error doesn't affect any other entry.
     pub fn compile(entries: &[IgnoreDifference]) -> (Self, Vec<IgnoreError>) {
         let mut errors = Vec::new();
         let mut rules = Vec::new();

@@ -19,7 +19,7 @@ pub struct LiveFieldChange {
     pub is_in_manifest: bool,
 }
 
-/// Maximum length of a displayed value.
+/// Maximum length of a displayed value in bytes.
 const SHOWN_MAX: usize = 60;
 
 impl Comparer {

@@ -2,7 +2,7 @@
 //!
 //! After a replacement, the server attributes all resulting fields to Tidegate, including defaults. The
 //! ownership records therefore don't show which fields came from the earlier manifest: only the server knows
-//! which fields it filled in. A field counts as a difference in two cases:
+//! which fields are its own defaults. A field counts as a difference in two cases:
 //!
 //! - the manifest contains the field, the live object has a different value, and the server would not store
 //!   the live value;
@@ -33,7 +33,7 @@ impl Comparer {
 
     /// Returns the changes that a replacement would make to fields that come from manifests. `predicted` is
     /// the server's prediction for the target. A replacement also removes other managers' fields, but these
-    /// don't count.
+    /// fields don't count.
     pub fn replacement_difference(&self, target: &Object, live: &Object, predicted: &Object) -> Difference {
         let wanted = normalize::normalize_target(target);
         let (given, present) = self.without_ignored(target, &wanted, live);

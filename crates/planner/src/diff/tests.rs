@@ -156,8 +156,8 @@ fn changed_fields(difference: &Difference) -> Vec<(&str, Value, Value)> {
 
 #[test]
 fn a_local_difference_is_certain() {
-    // A value that is zero, false or empty can differ from an absent field. Only the server knows for which
-    // fields this is the case.
+    // A value that is zero, false or empty can differ from an absent field. Only the server knows these
+    // fields.
     let live = deployment(json!({"template": {"spec": {"containers": [{"name": "a"}]}}}));
     for (spec, same) in [
         (json!({"paused": false, "template": {"spec": {"hostNetwork": false}}}), true),
@@ -319,8 +319,8 @@ fn fields_that_the_service_writes_are_not_a_difference() {
     }
 }
 
-/// The last-applied manifest of client-side apply shows which fields came from a manifest. For server-side
-/// apply, all fields did.
+/// The last-applied manifest of client-side apply shows which fields came from a manifest. With server-side
+/// apply, all fields came from a manifest.
 #[test]
 fn last_applied_distinguishes_defaults_from_manifest_fields() {
     let note = |given: Value| {
@@ -406,7 +406,7 @@ fn fields_that_the_server_sets_again_are_not_removed() {
     let target =
         object(json!({"template": {"spec": {"containers": [{"name": "b"}, {"name": "a"}]}}}), json!([]));
     let predicted = object(live.as_value()["spec"].clone(), both);
-    // Containers in the target's order.
+    // Without the live object, the containers are in the target's order.
     let anew = object(
         json!({"replicas": 1, "template": filled(json!([container("b"), container("a")]))}),
         json!([]),

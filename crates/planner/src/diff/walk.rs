@@ -126,7 +126,7 @@ impl<'t, 'v> Walk<'t, 'v> {
         }
     }
 
-    /// Compares two values completely.
+    /// Compares two values completely. Fields and items that only one of the values has are differences too.
     pub fn compare_completely(
         &mut self,
         before: Option<&'v Value>,

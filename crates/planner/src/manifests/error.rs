@@ -160,7 +160,7 @@ pub enum ManifestCause {
     },
     /// The wave number doesn't fit into 64 bits.
     #[error(
-        "wave {value:?} of annotation {annotation} does not fit into 64 bits; use a number between -9223372036854775808 and 9223372036854775807"
+        "wave {value:?} in annotation {annotation} does not fit into 64 bits; use a number between -9223372036854775808 and 9223372036854775807"
     )]
     WaveOverflow {
         /// Name of the annotation: `argocd.argoproj.io/sync-wave` or `helm.sh/hook-weight`.

@@ -1,14 +1,14 @@
 use serde_json::Value;
 use tidegate_model::{InvalidObject, Object, WrongType, annotations, wrong_types};
+use tidegate_yaml::{Content, Node};
 
 use super::error::ManifestCause;
 use super::{Origin, Reader, Target, name_validation};
 use crate::waves;
-use tidegate_yaml::{Content, Node};
 
 /// Converts a document or a list item to targets or errors.
 ///
-/// `inherited` is the type of items that don't specify one in a typed list (`PodList`).
+/// `inherited` is the type that a typed list such as `PodList` gives to items without a type of their own.
 pub(super) fn unroll_lists(
     reader: &mut Reader<'_>,
     mut node: Node,

@@ -8,7 +8,7 @@ pub(super) struct Document<'t> {
 }
 
 /// Splits a string at its document markers. Each document is then parsed separately, so an error in one
-/// document doesn't hide errors in the others.
+/// document doesn't hide errors in other documents.
 ///
 /// This is safe in YAML: `---` or `...` at the very start of a line is always a marker, even inside block
 /// scalars.

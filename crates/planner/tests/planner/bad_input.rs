@@ -3,7 +3,7 @@
 use tidegate_planner::{Limits, ManifestError, manifests::parse};
 
 fn errors(file: &str, content: impl AsRef<[u8]>) -> Vec<String> {
-    let errors = parse(file, content.as_ref(), &Limits::default()).expect_err("the file is wrong");
+    let errors = parse(file, content.as_ref(), &Limits::default()).expect_err("the file is invalid");
     errors.iter().map(ManifestError::to_string).collect()
 }
 
@@ -76,11 +76,11 @@ fn table_of_invalid_files() {
         ),
         (
             object("metadata:\n  name: a\n  annotations:\n    argocd.argoproj.io/sync-wave: \"9223372036854775808\"\n"),
-            "f.yaml:6: ConfigMap a: wave \"9223372036854775808\" of annotation argocd.argoproj.io/sync-wave does not fit into 64 bits; use a number between -9223372036854775808 and 9223372036854775807",
+            "f.yaml:6: ConfigMap a: wave \"9223372036854775808\" in annotation argocd.argoproj.io/sync-wave does not fit into 64 bits; use a number between -9223372036854775808 and 9223372036854775807",
         ),
         (
             object("metadata:\n  name: a\n  annotations: {helm.sh/hook-weight: '-99999999999999999999'}\n"),
-            "f.yaml:5: ConfigMap a: wave \"-99999999999999999999\" of annotation helm.sh/hook-weight does not fit into 64 bits; use a number between -9223372036854775808 and 9223372036854775807",
+            "f.yaml:5: ConfigMap a: wave \"-99999999999999999999\" in annotation helm.sh/hook-weight does not fit into 64 bits; use a number between -9223372036854775808 and 9223372036854775807",
         ),
         (
             object("metadata:\n  name: My_App\n  namespace: shop\n"),

@@ -38,13 +38,13 @@ fn the_hook_on_annotation_selects_operations() {
         ("tidegate.dev/hook-on=self-heal", true, false),
         ("tidegate.dev/hook-on=", true, false),
     ] {
-        assert_eq!(hook_runs(&case_with_hook(contract)), sync, "{contract:?}, a sync of a person");
+        assert_eq!(hook_runs(&case_with_hook(contract)), sync, "{contract:?}, a manual sync");
         let mut automated = case_with_hook(contract);
         automated.request.initiated_by = SyncRequest::AUTOMATED_REQUESTER.to_owned();
         assert_eq!(hook_runs(&automated), sync, "{contract:?}, an automated sync");
         assert_eq!(hook_runs(&as_self_heal(case_with_hook(contract))), heal, "{contract:?}, a self-heal");
         let selected = case_with_hook(contract).select(&[":ConfigMap:settings"]);
-        assert!(!hook_runs(&selected), "{contract:?}, a selective sync of a person");
+        assert!(!hook_runs(&selected), "{contract:?}, a manual selective sync");
         let without = case_with_hook(contract).options(|options| options.skip_hooks = true);
         assert!(!hook_runs(&without), "{contract:?}, a sync without hooks");
         assert!(!hook_runs(&as_self_heal(without)), "{contract:?}, a self-heal without hooks");

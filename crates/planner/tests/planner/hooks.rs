@@ -50,7 +50,7 @@ fn helm_hooks_take_part() {
     assert_eq!(planned.plan.tasks[2].hook.as_ref().unwrap().delete_policies, [DeletePolicy::HookSucceeded]);
 }
 
-/// A hook that drops data must not run if the objects are kept.
+/// A deletion that keeps the objects runs no hooks, because a hook could drop data that is still needed.
 #[test]
 fn no_deletion_hook_runs_if_objects_stay() {
     let yaml = manifest_texts(&[
@@ -232,14 +232,14 @@ fn a_resource_that_became_a_hook() {
     assert_eq!(one_hook("hook=PreSync").with_live(&live).tasks(), ["PreSync 0: create Job shop/migrate"]);
     for phase in ["PostSync", "SyncFail"] {
         let tasks = one_hook(&format!("hook={phase}")).with_live(&live).tasks();
-        assert_eq!(tasks, [format!("{phase} 0: create Job shop/migrate")], "it is not pruned");
+        assert_eq!(tasks, [format!("{phase} 0: create Job shop/migrate")], "the live object is not pruned");
     }
     let yaml = manifest_texts(&[("v1 Namespace other", "hook=PostSync"), ("v1 ConfigMap other/a", "")]);
     let namespace = case(&yaml).with_live(&manifest_text("v1 Namespace other", "tracked"));
     assert_eq!(
         namespace.tasks(),
         ["Sync 0: create Namespace other", "Sync 0: create ConfigMap other/a"],
-        "it is moved to the front, so it is not pruned there"
+        "the namespace is moved to the front, so it is not pruned"
     );
 }
 

@@ -95,7 +95,7 @@ fn the_namespace_is_created_if_requested() {
         planned.manifests[0].as_value(),
         &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
     );
-    assert!(planned.plan.tasks[1].options.dry_run_at_wave, "its namespace comes with the operation");
+    assert!(planned.plan.tasks[1].options.dry_run_at_wave, "the operation creates the namespace");
     assert!(!planned.plan.tasks[0].options.dry_run_at_wave);
     let there = manifest_text("v1 Namespace shop", "");
     assert_eq!(case(&yaml).flags(flags).with_live(&there).tasks(), ["Sync 0: create ConfigMap shop/a"]);
@@ -131,7 +131,10 @@ fn namespaces_follow_the_scope_of_the_kind() {
     let namespaces: BTreeSet<(&str, &str)> =
         planned.plan.tasks.iter().map(|task| (task.gvk.kind.as_str(), task.namespace.as_str())).collect();
     assert!(namespaces.contains(&("ClusterRole", "")) && namespaces.contains(&("ConfigMap", "shop")));
-    assert!(namespaces.contains(&("Widget", "")), "the CRD of the operation says so: {namespaces:?}");
+    assert!(
+        namespaces.contains(&("Widget", "")),
+        "the CRD in the manifests defines the scope: {namespaces:?}"
+    );
     for (task, manifest) in
         planned.plan.tasks.iter().map(|task| (task, &planned.manifests[task.manifest.unwrap().index()]))
     {
@@ -204,7 +207,7 @@ fn kinds_of_new_crds_are_dry_run_in_their_wave() {
         case.discovery.kinds.insert(tidegate_model::GroupKind::new("example.com", "Widget"), info);
         case
     };
-    assert!(!late(&served(&crd("Widget", ""))), "the CRD is there and stays as it is");
+    assert!(!late(&served(&crd("Widget", ""))), "the CRD exists and is unchanged");
     assert!(late(&served(&crd("Widget", "").replace("Namespaced", "Cluster"))), "the CRD changes");
 }
 
@@ -247,7 +250,7 @@ fn a_manifest_with_the_tracking_id_of_another_application_is_reported() {
     let message = &planned.plan.warnings[0].message;
     assert!(message.starts_with("ConfigMap/a is part of applications app and other: "), "{message}");
     let id = planned.manifests[0].annotation("argocd.argoproj.io/tracking-id");
-    assert_eq!(id, Some("app:/ConfigMap:shop/a"), "applied fields are owned");
+    assert_eq!(id, Some("app:/ConfigMap:shop/a"), "the manifest gets the application's own tracking ID");
 }
 
 #[test]
@@ -281,7 +284,7 @@ fn task_options_come_from_everywhere() {
     assert!(!by_name("n").options.force, "a namespace is never deleted to be replaced");
     assert!(
         !by_name("widgets.example.com").options.force,
-        "nor is a definition: its objects would go with it"
+        "a CRD isn't either, because its objects would be deleted with it"
     );
     assert_eq!(by_name("n").health_judge.as_deref(), Some("slo"));
 }
@@ -329,8 +332,8 @@ fn server_managed_fields_are_removed() {
     assert!(planned.manifests[0].annotation("tidegate.dev/operation-id").is_none());
 }
 
-/// Tidegate takes over fields that kubectl's client-side apply wrote, unless the options say otherwise. It
-/// always takes over fields that it wrote itself by updates.
+/// Tidegate takes over fields that kubectl's client-side apply wrote, unless the options say otherwise.
+/// Tidegate always takes over fields that it wrote itself by updates.
 #[test]
 fn fields_of_client_side_apply_are_taken_over() {
     let entry = |manager: &str, operation: &str, subresource: &str| json!({"manager": manager, "operation": operation, "subresource": subresource, "fieldsV1": {"f:data": {}}});
@@ -425,8 +428,8 @@ fn fields_of_argo_cd_are_taken_over() {
     }
 }
 
-/// Client-side apply removes fields that are in the last-applied manifest but not in the new one, so they are
-/// differences.
+/// Client-side apply removes fields that are in the last-applied manifest but not in the new manifest, so
+/// they are differences.
 #[test]
 fn fields_that_client_side_apply_would_remove_are_a_difference() {
     const NOTE: &str = "kubectl.kubernetes.io/last-applied-configuration";

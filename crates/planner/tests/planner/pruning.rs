@@ -83,12 +83,17 @@ fn possibly_foreign_objects_are_listed_and_not_pruned() {
     let skipped = "prune-skipped: ignored (found elsewhere, requires adoption)";
     let plain = "prune: no longer in the manifests";
     for (what, manifests, namespace, expected) in [
-        ("elsewhere", "v1 ConfigMap x", "team-a/", skipped),
-        ("here", "v1 ConfigMap x", "shop/", plain),
-        ("the destination, where the manifests name another", "v1 ConfigMap team-a/x", "shop/", skipped),
-        ("where a manifest says", "v1 ConfigMap team-a/x", "team-a/", plain),
-        ("a namespace of the manifests", "v1 Namespace team-a", "team-a/", plain),
-        ("the destination, where nothing is wanted", "", "shop/", plain),
+        ("another namespace", "v1 ConfigMap x", "team-a/", skipped),
+        ("the destination namespace", "v1 ConfigMap x", "shop/", plain),
+        (
+            "the destination namespace, if the manifests use only another namespace",
+            "v1 ConfigMap team-a/x",
+            "shop/",
+            skipped,
+        ),
+        ("the namespace of a manifest", "v1 ConfigMap team-a/x", "team-a/", plain),
+        ("a namespace that is in the manifests", "v1 Namespace team-a", "team-a/", plain),
+        ("the destination namespace, if there are no manifests", "", "shop/", plain),
     ] {
         let manifests = if manifests.is_empty() { String::new() } else { manifest_text(manifests, "") };
         let live = manifest_text(&format!("v1 ConfigMap {namespace}a"), "tracked");

@@ -192,9 +192,9 @@ fn any_live() -> impl Strategy<Value = Vec<Object>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the tracking method, a plan never deletes an object that lacks the application's marks, that
-    /// belongs to another application, installation or object, or that is a copy. A plan writes only objects
-    /// in the manifests.
+    /// With every tracking method, a plan never deletes an object that lacks the application's marks, that
+    /// belongs to another application or installation, or that is a copy of another object. A plan writes
+    /// only objects in the manifests.
     #[test]
     fn unrelated_objects_are_never_touched(
         live in any_live(),
@@ -225,7 +225,7 @@ proptest! {
             let home = if object.namespace().is_empty() { "shop" } else { object.namespace() };
             let own = format!("app:{}/{}:{home}/{}", object.group(), object.kind(), object.name());
             let by_label = object.label(INSTANCE_LABEL) == Some("app") && id.split(':').count() != 3;
-            prop_assert!(id == own || by_label, "{:?} is not ours", object);
+            prop_assert!(id == own || by_label, "{:?} does not belong to the application", object);
             let writer = object.text("/metadata/managedFields/0/manager");
             let provable = match method {
                 Label => writer != "kube-controller-manager",

@@ -68,7 +68,7 @@ pub(crate) fn spawn(command: &mut Command, sandbox: &Sandbox) -> Result<Child, R
     })
 }
 
-/// Converts an error that occurred while the system call filter or Landlock was being set up.
+/// Converts an error from setting up the system call filter or Landlock.
 fn not_confined_error(error: &impl Display) -> RunError {
     RunError::NotConfined(error.to_string())
 }
@@ -126,7 +126,7 @@ mod tests {
         run_confined(Command::new(program).args(arguments), sandbox, &limits, || None).unwrap()
     }
 
-    /// Tests network access by using bash's built-in support.
+    /// The test opens the connection with bash's `/dev/tcp`.
     #[test]
     fn a_confined_program_has_no_network() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

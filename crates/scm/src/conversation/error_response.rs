@@ -1,4 +1,4 @@
-//! Interpretation of unsuccessful responses.
+//! Conversion of error responses to problems.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use tidegate_web::{RequestedWait, requested_wait};
 use super::Conversation;
 use crate::problem::Problem;
 
-/// Maximum length, in characters, of a server's message within an error.
+/// Maximum length of a server's message within an error message, in characters.
 const MESSAGE_CHARACTERS_MAX: usize = 200;
 
 impl Conversation<'_> {
-    /// Returns the response if it is successful. Any other response is returned as a problem. `asked`
-    /// describes the request in messages, as in `GET /orgs/shop/repos`.
+    /// Returns the response if it is successful. Otherwise, returns a problem. `asked` describes the request,
+    /// for example `GET /orgs/shop/repos`.
     pub(super) async fn check_response(
         &self,
         answer: Response<Incoming>,
         asked: &str,
     ) -> Result<Response<Incoming>, Problem> {
         let status = answer.status();
-        // Azure DevOps uses this status to redirect to its login page.
+        // Without valid credentials, Azure DevOps responds with its login page and status 203.
         let status = match status {
             StatusCode::NON_AUTHORITATIVE_INFORMATION => StatusCode::UNAUTHORIZED,
             status if status.is_success() => return Ok(answer),
@@ -50,9 +50,9 @@ impl Conversation<'_> {
     fn hint(&self, status: StatusCode, asks: bool) -> String {
         let origin = self.credentials.as_ref().map(|proof| proof.origin.as_str());
         match (status, origin) {
-            (StatusCode::UNAUTHORIZED, Some(origin)) => format!("; it does not accept {origin}"),
+            (StatusCode::UNAUTHORIZED, Some(origin)) => format!("; the server does not accept {origin}"),
             (StatusCode::UNAUTHORIZED, None) => {
-                "; it requires a token, but the generator does not have one".to_owned()
+                "; the server requires a token, but the generator does not have one".to_owned()
             }
             (StatusCode::FORBIDDEN, Some(origin)) => format!("; {origin} has no permission"),
             (StatusCode::NOT_FOUND, Some(origin)) => {
@@ -61,7 +61,7 @@ impl Conversation<'_> {
             (StatusCode::NOT_FOUND | StatusCode::FORBIDDEN, None) => {
                 "; check the names; private repositories require a token".to_owned()
             }
-            _ if asks => "; it requires credentials".to_owned(),
+            _ if asks => "; the server requires credentials".to_owned(),
             _ if status.is_redirection() => {
                 ", and Tidegate does not follow redirects for this request".to_owned()
             }
@@ -71,7 +71,7 @@ impl Conversation<'_> {
 
     pub(super) fn wait_problem(&self, what: &str, wait: Option<Duration>) -> Problem {
         match wait {
-            // Round up to whole seconds.
+            // The duration is rounded up to whole seconds.
             Some(wait) => {
                 self.problem(format!("{what}; try again in {} s", wait.as_secs().saturating_add(1)))
             }
@@ -80,8 +80,8 @@ impl Conversation<'_> {
     }
 }
 
-/// Extracts the message from an error response in one of the common formats, as a single line of limited
-/// length.
+/// Returns the message in the body of an error response, if the format is known. The message is a single
+/// line, and long messages are truncated.
 pub(super) fn extract_message(body: &[u8]) -> Option<String> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let text = |path: &str| body.pointer(path).and_then(Value::as_str);

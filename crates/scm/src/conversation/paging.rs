@@ -1,8 +1,8 @@
-//! Paged lists.
+//! Lists that consist of several pages.
 //!
-//! Servers specify the next page by its address. The client uses only the query of that address, combined
-//! with the address of the first page. The full address may be valid only for other clients, and credentials
-//! must not be sent to another server.
+//! Servers specify the address of the next page. The client uses only the query of that address, and takes
+//! the rest from the address of the first page. The server's address may not be reachable for this client,
+//! and credentials must not be sent to another server.
 
 use http::HeaderMap;
 use http::header::LINK;
@@ -12,7 +12,7 @@ use super::Conversation;
 use crate::problem::Problem;
 
 impl Conversation<'_> {
-    /// Returns all entries of a list whose pages are linked by headers.
+    /// Returns all entries of a list, for servers that specify the next page in the `Link` header.
     pub async fn get_linked_pages<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -31,7 +31,7 @@ impl Conversation<'_> {
         Err(self.too_many_pages(path))
     }
 
-    /// Returns all entries of a list. `next_page_query` derives the query for the next page from the current
+    /// Returns all entries of a list. For each page, `next` returns the entries and the query of the next
     /// page.
     pub async fn get_pages<P: DeserializeOwned, T>(
         &self,
@@ -62,7 +62,7 @@ impl Conversation<'_> {
     }
 }
 
-/// Returns the query of the next page from the `Link` header.
+/// Returns the query of the next page, as specified by the `Link` header.
 fn next_page_query(headers: &HeaderMap) -> Option<String> {
     let links = headers.get_all(LINK).iter().filter_map(|value| value.to_str().ok());
     let mut next = links.flat_map(|links| links.split(',')).filter_map(|link| {
@@ -76,7 +76,7 @@ fn next_page_query(headers: &HeaderMap) -> Option<String> {
     next.next()
 }
 
-/// Returns the query of an address.
+/// Returns the query part of an address, or `None` if it is empty.
 pub(crate) fn query_of(address: &str) -> Option<String> {
     let (_, query) = address.split_once('?')?;
     let query = query.split_once('#').map_or(query, |(query, _)| query);

@@ -1,4 +1,4 @@
-//! Azure DevOps: <https://learn.microsoft.com/rest/api/azure/devops/git/>.
+//! Azure DevOps. API reference: <https://learn.microsoft.com/rest/api/azure/devops/git/>.
 
 use serde::Deserialize;
 use tidegate_generate::PullRequest;
@@ -17,10 +17,10 @@ use crate::secrets::RequestContext;
 
 const PUBLIC_API: &str = "https://dev.azure.com";
 const API_VERSION_QUERY: &str = "api-version=7.0";
-/// Page size for pull requests.
+/// Number of pull requests per page.
 const PAGE_SIZE: usize = 100;
 
-/// Repositories of a team project.
+/// Client for the repositories of a team project.
 pub(crate) struct Azure<'a> {
     conversation: Conversation<'a>,
     organization: String,
@@ -39,7 +39,7 @@ struct List<T> {
 struct RepositoryRow {
     id: String,
     name: String,
-    /// Default branch. Missing if the repository is empty.
+    /// Default branch. `None` if the repository is empty.
     #[serde(default)]
     default_branch: Option<String>,
     #[serde(default)]
@@ -89,7 +89,7 @@ struct Commit {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Identity {
-    /// Unique name, which is usually an email address.
+    /// Unique name, which usually is an email address.
     #[serde(default)]
     unique_name: String,
 }
@@ -144,7 +144,7 @@ impl<'a> Azure<'a> {
         ))
     }
 
-    /// Returns the branches whose names start with `begin`.
+    /// Returns the branches whose names begin with a prefix.
     async fn branches_with_prefix(
         &self,
         repository: &Repository,
@@ -179,7 +179,8 @@ impl RepositoryHost for Azure<'_> {
             id: one.id,
             organization: self.organization.clone(),
             name: one.name,
-            // As in Argo CD, the default protocol is HTTPS for this provider and SSH for all others.
+            // The default protocol is HTTPS, whereas it is SSH for all other providers. Argo CD has the same
+            // defaults.
             url: if self.protocol == Protocol::Ssh { one.ssh_url } else { one.remote_url },
             default_branch: short_branch_name(&one.default_branch.unwrap_or_default()),
             labels: Vec::new(),
@@ -208,7 +209,7 @@ impl RepositoryHost for Azure<'_> {
     }
 }
 
-/// Pull requests of a repository.
+/// Client for the pull requests of a repository.
 pub(crate) struct AzureRequests<'a> {
     conversation: Conversation<'a>,
     path: String,

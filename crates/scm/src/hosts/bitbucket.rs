@@ -1,4 +1,4 @@
-//! Bitbucket Cloud: <https://developer.atlassian.com/cloud/bitbucket/rest/>.
+//! Bitbucket Cloud. API reference: <https://developer.atlassian.com/cloud/bitbucket/rest/>.
 
 use serde::Deserialize;
 use tidegate_generate::PullRequest;
@@ -12,12 +12,12 @@ use crate::problem::Problem;
 use crate::request_credentials::{RequestCredentials, Scheme};
 use crate::secrets::RequestContext;
 
-/// Maximum page size for repositories and branches.
+/// Query for the largest page size of repositories and branches.
 const PAGE_QUERY: &str = "pagelen=100";
-/// Maximum page size for pull requests.
+/// Query for the largest page size of pull requests.
 const PULL_REQUEST_PAGE_QUERY: &str = "pagelen=50";
 
-/// Repositories of a workspace.
+/// Client for the repositories of a workspace.
 pub(crate) struct Bitbucket<'a> {
     conversation: Conversation<'a>,
     owner: String,
@@ -101,7 +101,7 @@ struct Pull {
 #[derive(Deserialize)]
 struct End {
     branch: NamedObject,
-    /// Commit. Missing if the source repository was deleted.
+    /// Latest commit. `None` if the source repository was deleted.
     #[serde(default)]
     commit: Option<Commit>,
 }
@@ -162,8 +162,8 @@ impl<'a> Bitbucket<'a> {
 impl RepositoryHost for Bitbucket<'_> {
     async fn repositories(&self) -> Result<Vec<Repository>, Problem> {
         let path = format!("/repositories/{}", encode_segment("owner", &self.owner)?);
-        // Request only repositories that the user is a member of, because a public workspace also contains
-        // other repositories.
+        // A public workspace also lists repositories of other users, so request only repositories that the
+        // user is a member of.
         let found = self
             .conversation
             .get_pages(
@@ -209,7 +209,7 @@ impl RepositoryHost for Bitbucket<'_> {
     }
 }
 
-/// Pull requests of a repository.
+/// Client for the pull requests of a repository.
 pub(crate) struct BitbucketRequests<'a> {
     conversation: Conversation<'a>,
     path: String,

@@ -1,4 +1,4 @@
-//! Bitbucket Server and Data Center: <https://developer.atlassian.com/server/bitbucket/rest/>.
+//! Bitbucket Server and Data Center. API reference: <https://developer.atlassian.com/server/bitbucket/rest/>.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -14,12 +14,12 @@ use crate::problem::Problem;
 use crate::request_credentials::RequestCredentials;
 use crate::secrets::RequestContext;
 
-/// Path of the API.
+/// Path of the REST API.
 const API_PATH: &str = "/rest/api/1.0";
-/// Maximum page size in the server's default configuration.
+/// Query for the largest page size that the default configuration of the server allows.
 const PAGE_QUERY: &str = "limit=100";
 
-/// Repositories of a project.
+/// Client for the repositories of a project.
 pub(crate) struct BitbucketServer<'a> {
     conversation: Conversation<'a>,
     project: String,
@@ -123,7 +123,8 @@ impl From<Pull> for PullRequest {
     }
 }
 
-/// Address and trust settings: `api`, `insecure`, and the ConfigMap that contains certificate authorities.
+/// Address and trust settings: `api`, `insecure`, and the reference to certificate authorities in a
+/// ConfigMap.
 type ServerSettings<'g> = (&'g str, bool, Option<&'g ConfigMapKey>);
 
 fn open_conversation<'a>(
@@ -132,7 +133,7 @@ fn open_conversation<'a>(
     basic: Option<&BasicAuth>,
     bearer: Option<&BearerToken>,
 ) -> Result<Conversation<'a>, Problem> {
-    // Accept addresses both with and without `/rest`.
+    // The address may or may not end with `/rest`.
     let base = asking.api_address(api, "")?;
     let base = if base.text().ends_with(API_PATH) {
         base
@@ -151,7 +152,7 @@ fn repository_path(project: &str, repository: &str) -> Result<String, Problem> {
     ))
 }
 
-/// Returns all entries of a list.
+/// Returns the entries from all pages of a list.
 async fn get_all_pages<T: DeserializeOwned>(
     talk: &Conversation<'_>,
     path: &str,
@@ -196,8 +197,8 @@ impl RepositoryHost for BitbucketServer<'_> {
         if let Some(branch) = self.conversation.find::<Branch>(&format!("{path}/default"), "").await? {
             return Ok(Some(branch.into()));
         }
-        // Newer versions don't support the request for the default branch, but every version marks it in the
-        // list of branches. An empty repository doesn't have a default branch.
+        // Newer versions of the server don't support the request for the default branch. All versions mark
+        // the default branch in the list of branches, unless the repository is empty.
         let branches: Vec<Branch> = get_all_pages(&self.conversation, &path, PAGE_QUERY).await?;
         Ok(branches.into_iter().find(|branch| branch.is_default).map(BranchTip::from))
     }
@@ -215,7 +216,7 @@ impl RepositoryHost for BitbucketServer<'_> {
     }
 }
 
-/// Pull requests of a repository.
+/// Client for the pull requests of a repository.
 pub(crate) struct BitbucketServerRequests<'a> {
     conversation: Conversation<'a>,
     path: String,

@@ -1,4 +1,4 @@
-//! Gitea and Forgejo: <https://docs.gitea.com/api>.
+//! Gitea and Forgejo. API reference: <https://docs.gitea.com/api>.
 
 use serde::Deserialize;
 use tidegate_generate::PullRequest;
@@ -14,10 +14,10 @@ use crate::problem::Problem;
 use crate::request_credentials::{RequestCredentials, Scheme};
 use crate::secrets::RequestContext;
 
-/// Maximum page size in the server's default configuration.
+/// Query for the largest page size that the default configuration of the server allows.
 const PAGE_QUERY: &str = "limit=50";
 
-/// Repositories of a user or an organization.
+/// Client for the repositories of a user or an organization.
 pub(crate) struct Gitea<'a> {
     conversation: Conversation<'a>,
     owner: String,
@@ -101,7 +101,7 @@ impl RepositoryHost for Gitea<'_> {
             .get_linked_pages::<RepositoryRow>(&format!("/orgs/{owner}/repos"), PAGE_QUERY)
             .await
         {
-            // The owner is a user.
+            // There is no such organization, so the owner may be a user.
             Err(problem) if problem.is_missing() => {
                 self.conversation
                     .get_linked_pages::<RepositoryRow>(&format!("/users/{owner}/repos"), PAGE_QUERY)
@@ -115,7 +115,7 @@ impl RepositoryHost for Gitea<'_> {
             organization: one.owner.login,
             name: one.name,
             url: self.protocol.clone_url(one.ssh_url, one.clone_url),
-            // The server reports a default branch even for an empty repository.
+            // The server reports a default branch even if the repository is empty.
             default_branch: if one.empty { String::new() } else { one.default_branch },
             labels: one.topics.unwrap_or_default(),
         };
@@ -145,7 +145,7 @@ impl RepositoryHost for Gitea<'_> {
     }
 }
 
-/// Pull requests of a repository.
+/// Client for the pull requests of a repository.
 pub(crate) struct GiteaRequests<'a> {
     conversation: Conversation<'a>,
     path: String,

@@ -1,4 +1,4 @@
-//! GitHub, and GitHub Enterprise: <https://docs.github.com/rest>.
+//! GitHub and GitHub Enterprise. API reference: <https://docs.github.com/rest>.
 
 use serde::Deserialize;
 use tidegate_generate::PullRequest;
@@ -16,10 +16,10 @@ use crate::request_credentials::{RequestCredentials, Scheme};
 use crate::secrets::RequestContext;
 
 const PUBLIC_API: &str = "https://api.github.com";
-/// Maximum page size.
+/// Query for the largest page size.
 const PAGE_QUERY: &str = "per_page=100";
 
-/// Repositories of an organization.
+/// Client for the repositories of an organization.
 pub(crate) struct Github<'a> {
     conversation: Conversation<'a>,
     organization: String,
@@ -74,8 +74,8 @@ impl<'a> Github<'a> {
     }
 }
 
-/// Opens a conversation. Adds the API path of an Enterprise server, which users often omit. `owner` is the
-/// owner of the repositories.
+/// Creates the client for requests. Appends the API path to the address of a GitHub Enterprise server,
+/// because users often omit this path. `owner` is the owner of the repositories.
 fn open_conversation<'a>(
     asking: RequestContext<'a>,
     api: &str,
@@ -139,7 +139,7 @@ impl RepositoryHost for Github<'_> {
     }
 }
 
-/// Pull requests of a repository.
+/// Client for the pull requests of a repository.
 pub(crate) struct GithubRequests<'a> {
     conversation: Conversation<'a>,
     path: String,

@@ -1,4 +1,4 @@
-//! GitLab: <https://docs.gitlab.com/api/rest/>.
+//! GitLab. API reference: <https://docs.gitlab.com/api/rest/>.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,10 +13,10 @@ use crate::request_credentials::{RequestCredentials, Scheme};
 use crate::secrets::RequestContext;
 
 const PUBLIC_API: &str = "https://gitlab.com";
-/// Maximum page size.
+/// Query for the largest page size.
 const PAGE_QUERY: &str = "per_page=100";
 
-/// Projects of a group.
+/// Client for the projects of a group.
 pub(crate) struct Gitlab<'a> {
     conversation: Conversation<'a>,
     group: String,
@@ -38,7 +38,7 @@ struct RepositoryRow {
     http_url_to_repo: String,
     #[serde(default)]
     topics: Option<Vec<String>>,
-    /// Name that older versions use for topics.
+    /// Topics, as named by older versions of GitLab.
     #[serde(default)]
     tag_list: Option<Vec<String>>,
 }
@@ -161,28 +161,29 @@ impl RepositoryHost for Gitlab<'_> {
     async fn branch_tips(&self, repository: &Repository) -> Result<Vec<BranchTip>, Problem> {
         let path = format!("/projects/{}/repository/branches", repository.id);
         match self.conversation.get_linked_pages::<Branch>(&path, PAGE_QUERY).await {
-            // The repository is empty.
+            // An empty repository has no branches, so the server responds that they don't exist.
             Err(problem) if problem.is_missing() => Ok(Vec::new()),
             branches => Ok(branches?.into_iter().map(BranchTip::from).collect()),
         }
     }
 
     async fn has_path(&self, repository: &Repository, tip: &BranchTip, path: &str) -> Result<bool, Problem> {
-        // Validates the path.
+        // Return an error for an invalid path. The encoded path isn't used.
         encode_path(path)?;
         let (path, sha) = (percent_encode(path.trim_matches('/')), percent_encode(&tip.sha));
         let tree = format!("/projects/{}/repository", repository.id);
         if self.conversation.exists(&format!("{tree}/files/{path}"), &format!("ref={sha}")).await? {
             return Ok(true);
         }
-        // List the folder instead of reading a file. Some versions return an empty list for a missing folder.
+        // The path isn't a file, so it may be a folder. Some versions return an empty list if a folder
+        // doesn't exist.
         let query = format!("path={path}&ref={sha}&per_page=1");
         let inside = self.conversation.find::<Vec<Value>>(&format!("{tree}/tree"), &query).await?;
         Ok(inside.is_some_and(|entries| !entries.is_empty()))
     }
 }
 
-/// Merge requests of a project.
+/// Client for the merge requests of a project.
 pub(crate) struct GitlabRequests<'a> {
     conversation: Conversation<'a>,
     path: String,

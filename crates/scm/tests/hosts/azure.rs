@@ -8,7 +8,7 @@ use crate::{branches, branches_by, lines, requests};
 const SHA: &str = "a4a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3";
 const API: &str = "/contoso/Big%20Shop/_apis/git/repositories";
 
-/// Returns a repository as in `GET _apis/git/repositories`.
+/// Returns a repository in the format of `GET _apis/git/repositories`.
 fn repository(id: &str, name: &str, more: Value) -> Value {
     let mut repository = json!({
         "id": id, "name": name, "project": {"id": "p", "name": "Big Shop"}, "defaultBranch": "refs/heads/main", "isDisabled": false,
@@ -38,7 +38,7 @@ fn repositories_of_a_team_project() {
         repository("7feb", "off", json!({"isDisabled": true})),
     ]});
     server.put(&format!("{API}?api-version=7.0"), Page::of(all));
-    // A branch with a name that merely starts with the default branch's name isn't the default branch.
+    // The name of a branch may start with the name of the default branch.
     let found = json!({"value": [reference("main"), reference("main-2")]});
     server.put(&format!("{API}/5feb/refs?filter=heads%2Fmain&$top=1000&api-version=7.0"), Page::of(found));
     let items = format!(
@@ -58,7 +58,7 @@ fn repositories_of_a_team_project() {
         paths: ["deploy/base".to_owned()].into(),
     };
     assert_eq!(found, [expected]);
-    // :hunter2
+    // The header value is the Base64 form of `:hunter2`.
     assert!(server.visits().iter().all(|visit| visit.headers["authorization"] == "Basic Omh1bnRlcjI="));
 }
 
@@ -76,7 +76,7 @@ fn all_branches_of_several_pages_and_a_page_to_sign_in_at() {
     assert_eq!(found[0].url, "git@ssh.dev.azure.com:v3/contoso/Big%20Shop/api");
     server.put(&path, Page { status: 203, headers: Vec::new(), body: b"<html>".to_vec(), hangs: false });
     let error = branches_by(&Web::default(), json!({"azureDevOps": azure})).unwrap_err();
-    assert!(error.reason.contains("it does not accept key token of Secret az"), "{error:?}");
+    assert!(error.reason.contains("the server does not accept key token of Secret az"), "{error:?}");
 }
 
 #[test]

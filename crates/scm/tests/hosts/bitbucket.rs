@@ -7,7 +7,7 @@ use crate::{branches_by, lines, requests};
 
 const SHA: &str = "dc5d1b9b1d1ed6c5b5f3b4a9a4c3b2e4f5d6a7b8";
 
-/// Returns a repository as in `GET /repositories/{workspace}`.
+/// Returns a repository in the format of `GET /repositories/{workspace}`.
 fn repository(slug: &str) -> Value {
     json!({
         "type": "repository", "uuid": "{1b2a3c4d-0000-4000-8000-000000000001}", "slug": slug, "name": slug, "full_name": format!("shop/{slug}"),
@@ -65,7 +65,7 @@ fn repositories_of_a_workspace() {
     assert_eq!(found[0], expected);
     assert_eq!(lines(&found), [format!("api main {SHA}"), format!("web main {SHA}")]);
     assert!(found[1].paths.is_empty());
-    // ann:hunter2
+    // The header value is the Base64 form of `ann:hunter2`.
     assert!(server.visits().iter().all(|visit| visit.headers["authorization"] == "Basic YW5uOmh1bnRlcjI="));
     bitbucket["allBranches"] = true.into();
     server.put("/repositories/shop/empty/refs/branches?pagelen=100", Page::of(json!({"values": []})));

@@ -8,7 +8,7 @@ use crate::{branches, lines, requests, requests_by};
 const SHA: &str = "8d51122def5632836d1cb1026e879069e10a1e13";
 const API: &str = "/rest/api/1.0/projects/PROJECT";
 
-/// Returns a repository as in `GET /projects/{key}/repos`.
+/// Returns a repository in the format of `GET /projects/{key}/repos`.
 fn repository(id: u64, slug: &str) -> Value {
     json!({
         "slug": slug, "id": id, "name": slug, "scmId": "git", "state": "AVAILABLE", "project": {"key": "PROJECT", "id": 2, "type": "NORMAL"},

@@ -6,7 +6,7 @@ use crate::{branches, lines, requests};
 
 const SHA: &str = "72687815ccba81ef014a96201cc2e846a68789d8";
 
-/// Returns a repository as in `GET /orgs/{org}/repos`.
+/// Returns a repository in the format of `GET /orgs/{org}/repos`.
 fn repository(id: u64, name: &str, more: Value) -> Value {
     let mut repository = json!({
         "id": id, "owner": {"id": 1, "login": "gitea", "username": "gitea"}, "name": name, "full_name": format!("gitea/{name}"),

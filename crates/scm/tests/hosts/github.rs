@@ -1,13 +1,13 @@
 use serde_json::{Value, json};
 use tidegate_generate::{Branch, PullRequest};
+use tidegate_scm::{Policy, RequestContext, Web};
 
 use crate::server::{Page, Server};
 use crate::{TestSecrets, branches, branches_by, lines, requests, requests_by};
-use tidegate_scm::{Policy, RequestContext, Web};
 
 const SHA: &str = "6dcb09b5b57875f334f61aebed695e2e4193db5e";
 
-/// Returns a repository as in `GET /orgs/{org}/repos`.
+/// Returns a repository in the format of `GET /orgs/{org}/repos`.
 fn repository(id: u64, name: &str) -> Value {
     json!({
         "id": id, "node_id": "MDEwOlJlcG9zaXRvcnkxMjk2MjY5", "name": name, "full_name": format!("octo-org/{name}"),
@@ -24,7 +24,7 @@ fn branch(name: &str, sha: &str) -> Value {
 }
 
 fn organization(server: &Server) {
-    // The links point to another host and another path.
+    // The links have a different host and path, which the client must ignore.
     let next = "Link: <https://api.github.example/organizations/1/repos?per_page=100&page=2>; rel=\"next\", <https://api.github.example/organizations/1/repos?per_page=100&page=2>; rel=\"last\"";
     let first = json!([repository(1, "web"), repository(2, "old")]);
     server.put("/api/v3/orgs/octo-org/repos?per_page=100", Page::of(first).with(next));
@@ -91,7 +91,7 @@ fn paths_are_requested_only_if_a_filter_can_match() {
     let filters = json!([{"repositoryMatch": "^(web|api)$", "pathsExist": ["deploy/base"]}]);
     let found = branches(json!({"github": github, "filters": filters}));
     let of = |name: &str| found.iter().find(|one| one.repository == name).unwrap();
-    assert_eq!(found.len(), 2, "old was not asked for its branches");
+    assert_eq!(found.len(), 2, "the repository filter rejects old");
     assert!(of("web").paths.contains("deploy/base") && of("api").paths.is_empty(), "{found:?}");
     assert!(server.visits().iter().all(|visit| !visit.asked.contains("/old/")));
 }
@@ -156,12 +156,12 @@ fn a_missing_repository_is_missing_and_a_missing_organization_an_error() {
     let github = json!({"organization": "none", "api": server.url()});
     let error = branches_by(&Web::default(), json!({"github": github})).unwrap_err();
     assert!(error.reason.contains("GitHub at http://127.0.0.1"), "{error:?}");
-    // A forbidden response isn't reported as a missing repository.
+    // If access is forbidden, the error doesn't say that the repository is missing.
     let path = "/api/v3/repos/octo-org/none/pulls?state=open&per_page=100";
     server.put(path, Page::status(401, json!({"message": "Bad credentials hunter2"})));
     let github = json!({"owner": "octo-org", "repo": "none", "api": server.url(), "tokenRef": {"secretName": "gh", "key": "token"}});
     let error = requests_by(&Web::default(), json!({"github": github})).unwrap_err();
-    let expected = "(Bad credentials ***); it does not accept key token of Secret gh";
+    let expected = "(Bad credentials ***); the server does not accept key token of Secret gh";
     assert!(!error.is_missing && error.reason.ends_with(expected), "{error:?}");
 }
 
@@ -171,15 +171,15 @@ fn unsupported_options_are_named() {
     let github = json!({"organization": "o"});
     for (generator, expected) in [
         (json!({"awsCodeCommit": {"region": "eu-west-1"}}), "awsCodeCommit is not supported yet"),
-        (json!({}), "it has no provider; set one of github, gitlab"),
+        (json!({}), "no provider is set; set one of github, gitlab"),
         (
             json!({"github": github, "gitlab": {"group": "g"}}),
-            "it has several providers, github, gitlab; keep one",
+            "several providers are set: github, gitlab; keep only one of them",
         ),
         (json!({"github": {"organization": "o"}, "cloneProtocol": "git"}), "unknown cloneProtocol \"git\""),
         (
             json!({"github": {"organization": "o", "api": "git.example.com"}}),
-            "api: it is not an http:// or https:// URL",
+            "invalid api: not an http:// or https:// URL",
         ),
         (
             json!({"github": {"organization": "o", "tokenRef": {"secretName": "gh", "key": "none"}}}),
@@ -191,7 +191,7 @@ fn unsupported_options_are_named() {
         ),
         (
             json!({"github": {"organization": "o", "tokenRef": {"secretName": "gh", "key": "odd"}}}),
-            "has a character that an HTTP header does not allow",
+            "contains a character that is not allowed in an HTTP header",
         ),
     ] {
         let error = branches_by(&web, generator.clone()).unwrap_err();
@@ -211,7 +211,7 @@ fn only_allowed_servers_are_contacted() {
             .pull_requests(&generator)
     };
     let only = |api: &str| Policy { allowed: vec![api.to_owned()], ..Policy::default() };
-    // Any spelling of the address is accepted.
+    // The address may be spelled differently.
     let (upper, short) = (url.replace("http://", "HTTP://"), url.replace("127.0.0.1:", "0x7f.1:0"));
     for allowed in [&url, &upper, &short, &format!("{url}/")] {
         assert_eq!(ask(only(allowed)), Ok(Vec::new()), "{allowed}");

@@ -1,4 +1,5 @@
-//! GitHub Apps: <https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app>.
+//! Tests for GitHub Apps. API reference:
+//! <https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app>.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,10 +20,10 @@ use crate::{branches_with, lines, requests_with};
 const REPOS: &str = "/api/v3/orgs/acme/repos?per_page=100";
 const PULLS: &str = "/api/v3/repos/acme/web/pulls?state=open&per_page=100";
 const TOKEN: &str = "POST /api/v3/app/installations/7/access_tokens";
-/// The time 2026-11-22T12:00:00Z.
+/// 2026-11-22T12:00:00Z in seconds since 1970.
 const NOON: u64 = 1_795_348_800;
 
-/// Returns a private key that the test has generated.
+/// Returns a private key that was generated for these tests.
 fn key() -> &'static str {
     static KEY: OnceLock<String> = OnceLock::new();
     KEY.get_or_init(|| {
@@ -32,7 +33,7 @@ fn key() -> &'static str {
     })
 }
 
-/// Secrets with Apps that use a test server's API.
+/// Secrets that configure Apps for the API of a test server.
 struct Apps(String);
 
 impl Secrets for Apps {
@@ -73,7 +74,7 @@ fn token_page(token: &str) -> Page {
     Page::status(201, json!({"token": token, "expires_at": "2026-11-22T13:00:00Z"}))
 }
 
-/// Starts a server that issues tokens to the App and has one repository.
+/// Starts a server that has one repository and issues tokens for the App.
 fn github() -> Server {
     let server = Server::start();
     server.at(TOKEN, token_page("hunter2-1"));
@@ -104,10 +105,10 @@ fn pulls_at(web: &Web, server: &Server, api: &str, secret: &str) -> Result<Vec<P
     requests_with(RequestContext { web, secrets: &Apps(server.url()), policy: &Policy::default() }, generator)
 }
 
-/// Returns each request with the kind of token that it contained.
+/// Returns each request, along with the kind of token in it.
 fn requests_with_token_kind(server: &Server) -> Vec<(String, String)> {
     let shown = |value: &String| match value.strip_prefix("Bearer ") {
-        // JSON web token signed by the App.
+        // The JSON web token that the App has signed.
         Some(token) if token.starts_with("eyJ") => "signed".to_owned(),
         Some(token) => token.to_owned(),
         None => String::new(),
@@ -145,11 +146,11 @@ fn a_revoked_token_is_replaced_once() {
     server.at(TOKEN, token_page("hunter2-2"));
     server.put(PULLS, Page::status(401, json!({"message": "Bad credentials hunter2-2"})));
     let error = pulls(&web, &server, "app").unwrap_err();
-    let expected = "it does not accept the token of the GitHub App of Secret app";
+    let expected = "the server does not accept the token of the GitHub App of Secret app";
     assert!(error.reason.ends_with(expected), "{error:?}");
     let asked: Vec<_> = requests_with_token_kind(&server).into_iter().map(|(asked, _)| asked).collect();
     assert_eq!(asked, [format!("GET {PULLS}"), TOKEN.to_owned(), format!("GET {PULLS}")]);
-    // The next request uses the new token, and so do requests for branches.
+    // The new token remains in the cache, so the next request uses it.
     server.put(PULLS, Page::of(json!([])));
     assert_eq!(pulls(&web, &server, "app"), Ok(Vec::new()));
     assert_eq!(requests_with_token_kind(&server), [(format!("GET {PULLS}"), "hunter2-2".to_owned())]);
@@ -178,8 +179,8 @@ fn an_installation_is_looked_up_at_the_organization() {
     );
 }
 
-/// A generator's author must not obtain the App's signature, which can request tokens for all of the App's
-/// installations.
+/// The author of a generator must not obtain the App's signature, because the signature can request tokens
+/// for all installations of the App.
 #[test]
 fn an_app_is_sent_only_to_its_own_server() {
     let server = github();
@@ -198,12 +199,12 @@ fn an_app_is_sent_only_to_its_own_server() {
         }
     }
     assert!(requests_with_token_kind(&server).is_empty(), "no request was sent");
-    // A generator may specify the App's own address. The client is stopped, so it doesn't send any requests.
+    // A generator may specify the App's own server. The client has been stopped, so no request is sent.
     let stopped = Web::default();
     stopped.stop();
     for api in ["", "https://api.github.com", "https://api.github.com:443/"] {
         let error = pulls_at(&stopped, &server, api, "public").unwrap_err();
-        assert!(error.reason.ends_with("it was interrupted"), "{api}: {error:?}");
+        assert!(error.reason.ends_with("the request was interrupted"), "{api}: {error:?}");
     }
     for api in ["https://github.com", "http://api.github.com", "https://api.github.com:8443"] {
         let error = pulls_at(&stopped, &server, api, "public").unwrap_err();
@@ -222,7 +223,7 @@ fn rejected_apps() {
     ] {
         let error = pulls(&Web::default(), &server, secret).unwrap_err();
         assert!(error.reason.contains(expected), "{error:?}");
-        // A failed token request isn't reported as a missing repository.
+        // A failed token request doesn't mean that the repository is missing.
         assert!(!error.is_missing, "{error:?}");
     }
     server.visits();
@@ -231,7 +232,7 @@ fn rejected_apps() {
         (Page::status(201, json!({"token": "hunter2\n"})), "returned a response without a token"),
         (
             Page::status(401, json!({"message": "no"})),
-            "(no); it does not accept githubAppPrivateKey of Secret app",
+            "(no); the server does not accept githubAppPrivateKey of Secret app",
         ),
         (Page::status(404, json!({})), "returned 404 Not Found for POST /app/installations/7/access_tokens"),
         (Page::to("http://127.0.0.1:1/"), "returned 302 Found"),
@@ -248,7 +249,7 @@ fn rejected_apps() {
             "{expected}"
         );
     }
-    // The rate limit applies to the App, even though every signature is different.
+    // The rate limit applies to the App, no matter which signature a request contains.
     let now = Arc::new(AtomicU64::new(NOON));
     let web = web(&now);
     for asked in [1, 0] {

@@ -6,7 +6,7 @@ use crate::{branches, lines, requests};
 
 const SHA: &str = "7b5c3cc8be40ee161ae89a06bba6229da1032a0c";
 
-/// Returns a project as in `GET /groups/:id/projects`.
+/// Returns a project in the format of `GET /groups/:id/projects`.
 fn project(id: u64, group: &str, path: &str) -> Value {
     json!({
         "id": id, "description": null, "name": path, "path": path, "path_with_namespace": format!("{group}/{path}"),
@@ -101,7 +101,7 @@ fn merge_requests_in_a_state_and_with_labels() {
         labels: vec!["preview".into()],
     };
     assert_eq!(requests(json!({"gitlab": gitlab})), [expected]);
-    // Without a state, all merge requests are returned.
+    // If the generator doesn't specify a state, merge requests in all states are returned.
     server.put("/api/v4/projects/4711/merge_requests?per_page=100", Page::of(json!([])));
     gitlab = json!({"project": "4711", "api": server.url()});
     assert_eq!(requests(json!({"gitlab": gitlab})), []);

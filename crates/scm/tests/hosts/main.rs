@@ -1,4 +1,5 @@
-//! Tests of generators that query local servers, which respond in the formats of the public APIs.
+//! Tests for generators that send requests to SCM providers and plugins. Local servers respond in the formats
+//! of the public APIs.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests may panic")]
 
@@ -21,10 +22,10 @@ use tidegate_generate::{Branch, PullRequest, QueryError};
 use tidegate_model::argo::{PullRequestGenerator, ScmGenerator};
 use tidegate_scm::{Policy, RequestContext, Secrets, Token, Web};
 
-/// Prefix of every token in these tests. Errors must not contain it.
+/// Prefix of every token in these tests. No error message may contain it.
 pub const TOKEN: &str = "hunter2";
 
-/// Secrets and ConfigMaps by name and key. Every Secret has the keys `token` and `password`.
+/// Secrets and ConfigMaps by name and key. Every Secret has the `token` and `password` keys.
 #[derive(Default)]
 pub struct TestSecrets(pub BTreeMap<(String, String), String>);
 
@@ -48,7 +49,7 @@ impl Secrets for TestSecrets {
     }
 }
 
-/// Returns a generator's branches.
+/// Returns the branches for a generator.
 pub fn branches_by(web: &Web, generator: Value) -> Result<Vec<Branch>, QueryError> {
     branches_with(
         RequestContext { web, secrets: &TestSecrets::default(), policy: &Policy::default() },
@@ -56,7 +57,7 @@ pub fn branches_by(web: &Web, generator: Value) -> Result<Vec<Branch>, QueryErro
     )
 }
 
-/// Returns a generator's branches for the given inputs.
+/// Returns the branches for a generator, with the given context.
 pub fn branches_with(asking: RequestContext<'_>, generator: Value) -> Result<Vec<Branch>, QueryError> {
     let generator: ScmGenerator = serde_json::from_value(generator).unwrap();
     let filters = generator.filters.iter();
@@ -68,12 +69,12 @@ pub fn branches_with(asking: RequestContext<'_>, generator: Value) -> Result<Vec
     found
 }
 
-/// Returns a generator's branches with the default limits.
+/// Returns the branches for a generator, with the default limits.
 pub fn branches(generator: Value) -> Vec<Branch> {
     branches_by(&Web::default(), generator).unwrap()
 }
 
-/// Returns a generator's pull requests.
+/// Returns the pull requests for a generator.
 pub fn requests_by(web: &Web, generator: Value) -> Result<Vec<PullRequest>, QueryError> {
     requests_with(
         RequestContext { web, secrets: &TestSecrets::default(), policy: &Policy::default() },
@@ -81,7 +82,7 @@ pub fn requests_by(web: &Web, generator: Value) -> Result<Vec<PullRequest>, Quer
     )
 }
 
-/// Returns a generator's pull requests for the given inputs.
+/// Returns the pull requests for a generator, with the given context.
 pub fn requests_with(asking: RequestContext<'_>, generator: Value) -> Result<Vec<PullRequest>, QueryError> {
     let generator: PullRequestGenerator = serde_json::from_value(generator).unwrap();
     let found = asking.pull_requests(&generator);
@@ -90,12 +91,12 @@ pub fn requests_with(asking: RequestContext<'_>, generator: Value) -> Result<Vec
     found
 }
 
-/// Returns a generator's pull requests with the default limits.
+/// Returns the pull requests for a generator, with the default limits.
 pub fn requests(generator: Value) -> Vec<PullRequest> {
     requests_by(&Web::default(), generator).unwrap()
 }
 
-/// Formats each branch as `repository branch sha`.
+/// Formats each branch as repository, branch and commit.
 pub fn lines(branches: &[Branch]) -> Vec<String> {
     branches.iter().map(|one| format!("{} {} {}", one.repository, one.branch, one.sha)).collect()
 }

@@ -1,4 +1,4 @@
-//! Rules for all servers: the destinations of tokens, redirects, limits, and rate limits.
+//! Tests for rules that apply to all servers: destinations of tokens, redirects, limits, and rate limits.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -74,7 +74,7 @@ fn a_requested_wait_is_honored() {
     let error = failed_query(&web, &server);
     assert!(error.reason.contains("is rate limiting requests; try again in 1"), "{error:?}");
     assert_eq!(server.visits().len(), 0);
-    // The wait applies to one identity only.
+    // The delay applies only to this identity, so an anonymous request is still sent.
     server.put("/api/v3/repos/o/web/pulls?state=open&per_page=100", Page::of(json!([])));
     let anonymous = json!({"github": {"owner": "o", "repo": "web", "api": server.url()}});
     assert_eq!(requests_by(&web, anonymous), Ok(Vec::new()));
@@ -93,7 +93,7 @@ fn errors_name_the_request_without_the_token() {
         (
             401,
             json!({"message": "Bad credentials"}),
-            "returned 401 Unauthorized for GET /orgs/o/repos (Bad credentials); it does not accept key token of Secret gh",
+            "returned 401 Unauthorized for GET /orgs/o/repos (Bad credentials); the server does not accept key token of Secret gh",
         ),
         (
             403,
@@ -182,12 +182,12 @@ fn requests_end_at_shutdown() {
     let (asking, generator) = (Arc::clone(&web), generator(&server));
     let (tell, told) = mpsc::channel();
     let asked = thread::spawn(move || tell.send(branches_by(&asking, generator)));
-    // Wait until the request is in flight.
+    // The client must be stopped only after the request was sent.
     while server.visits().is_empty() {
         thread::yield_now();
     }
     web.stop();
-    assert_eq!(told.recv().unwrap().unwrap_err().reason, "it was interrupted");
+    assert_eq!(told.recv().unwrap().unwrap_err().reason, "the request was interrupted");
     asked.join().unwrap().unwrap();
-    assert_eq!(failed_query(&web, &server).reason, "it was interrupted");
+    assert_eq!(failed_query(&web, &server).reason, "the request was interrupted");
 }

@@ -1,4 +1,4 @@
-//! Local HTTP server that sends fixed responses and records its requests.
+//! Local HTTP server that returns fixed responses and records requests.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
-/// A response.
+/// A fixed response.
 #[derive(Clone, Debug)]
 pub struct Page {
     pub status: u16,
@@ -56,7 +56,7 @@ struct ServerState {
     tls: Option<Arc<ServerConfig>>,
 }
 
-/// HTTP server that stops when it is dropped.
+/// HTTP server that runs until it is dropped.
 pub struct Server {
     shared: Arc<ServerState>,
     port: u16,
@@ -100,7 +100,7 @@ impl Server {
         self.shared.pages.lock().unwrap().insert(asked.to_owned(), page);
     }
 
-    /// Returns the requests since the last call.
+    /// Returns the requests since the previous call.
     pub fn visits(&self) -> Vec<Visit> {
         std::mem::take(&mut self.shared.visits.lock().unwrap())
     }
@@ -147,7 +147,7 @@ fn serve(shared: &ServerState, stream: impl Read + Write) -> io::Result<()> {
     let page = page.unwrap_or_else(|| Page::status(404, serde_json::json!({"message": "Not Found"})));
     let stream = reader.get_mut();
     if page.hangs {
-        // Wait until the client closes the connection.
+        // Keep the connection open until the client closes it.
         let mut rest = [0];
         while stream.read(&mut rest)? > 0 {}
         return Ok(());

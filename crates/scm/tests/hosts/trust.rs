@@ -12,7 +12,7 @@ use tidegate_scm::{Policy, RequestContext, Web};
 use crate::TestSecrets;
 use crate::server::{Page, Server};
 
-/// Starts a server with a self-signed certificate. Returns the server and the certificate.
+/// Starts a server with a self-signed certificate. Returns the server and its certificate.
 fn server() -> (Server, String) {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -50,13 +50,13 @@ fn a_server_is_trusted_by_its_authority_or_if_insecure() {
     assert_eq!(ask(&server, &known, json!({"insecure": true})), Ok(0));
     server.visits();
     for (more, expected) in [
-        (json!({}), "its certificate is not trusted"),
-        (ca("other"), "its certificate is not trusted"),
+        (json!({}), "has a certificate that is not trusted"),
+        (ca("other"), "has a certificate that is not trusted"),
         (ca("odd"), "key odd of ConfigMap ca contains no PEM certificates"),
         (ca("none"), "there is no key none in ConfigMap ca"),
     ] {
         let error = ask(&server, &known, more.clone()).unwrap_err();
         assert!(error.reason.contains(expected), "{more}: {error:?}");
     }
-    assert!(server.visits().is_empty(), "no token is sent before that");
+    assert!(server.visits().is_empty(), "no token is sent to an untrusted server");
 }

@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::Value;
 use tidegate_model::normalize_reason;
 
-/// A request.
+/// A request to the API.
 pub(super) struct ApiRequest {
     pub method: Method,
     pub path: String,
@@ -33,7 +33,7 @@ impl ApiRequest {
         Self::new(Method::DELETE, path, None)
     }
 
-    /// Adds a parameter.
+    /// Adds a query parameter.
     pub fn with_parameter(mut self, name: &str, value: &str) -> Self {
         let between = if self.query.is_empty() { '?' } else { '&' };
         self.query.push(between);

@@ -2,13 +2,13 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tidegate_application::AppKey;
 use tidegate_application::control_namespace;
 use tidegate_model::argo::ApplicationSet;
 use tidegate_service::application_access::AppSetListing;
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::appsets::{AppSetAction, AppSetDeletionPreview, AppSetExplanation, PolicyOptions};
 use tidegate_service::control::protocol::Request;
-use tidegate_service::error::ServiceError;
+use tidegate_state::error::ServiceError;
 
 use super::api_request::{ApiRequest, encode_segment};
 use super::{ApiClient, PAGE_SIZE, PAGES_MAX};
@@ -24,7 +24,7 @@ struct AppSetPage {
 }
 
 impl ApiClient {
-    /// Returns all ApplicationSets, or only those with the given name.
+    /// Returns all ApplicationSets, or only the ApplicationSets with the given name.
     pub async fn appsets(&self, name: Option<&str>) -> Result<AppSetListing, ServiceError> {
         let mut reached = AppSetListing::default();
         let mut after = None;
@@ -45,7 +45,7 @@ impl ApiClient {
         Ok(reached)
     }
 
-    /// Returns the path of the only ApplicationSet with the given name, or of one of its subresources.
+    /// Returns the path of the only ApplicationSet with the given name. `what` is the subresource, or empty.
     async fn appset_path(&self, name: &str, what: &str) -> Result<String, ServiceError> {
         let key = match name.split_once('/') {
             Some((namespace, name)) => AppKey { namespace: namespace.to_owned(), name: name.to_owned() },
@@ -81,7 +81,7 @@ impl ApiClient {
         self.get(&self.appset_path(name, "/explain").await?).await
     }
 
-    /// Returns the order in which an ApplicationSet's Applications would be deleted together with it.
+    /// Returns the order in which deleting an ApplicationSet would delete its Applications.
     pub async fn plan_appset_deletion(&self, name: &str) -> Result<AppSetDeletionPreview, ServiceError> {
         self.get(&self.appset_path(name, "/deletion").await?).await
     }

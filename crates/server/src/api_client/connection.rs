@@ -20,7 +20,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tidegate_model::argo::adopt_control_namespace;
-use tidegate_service::error::ServiceError;
+use tidegate_state::error::ServiceError;
 
 use super::api_request::ApiRequest;
 use crate::headers::CONTROL_NAMESPACE;
@@ -60,9 +60,9 @@ impl Connection {
         let is_tls = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err(wrong("it must start with https:// or http://")),
+            _ => return Err(wrong("the URL must start with https:// or http://")),
         };
-        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("it has no host"))?;
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("the URL has no host"))?;
         if uri.query().is_some() || uri.authority().is_some_and(|authority| authority.as_str().contains('@'))
         {
             return Err(wrong("only a host, a port and a path are allowed"));
@@ -136,11 +136,12 @@ impl Connection {
             return serde_json::from_slice(body).map_err(not_ours);
         }
         let Ok(ErrorBody { message, next }) = serde_json::from_slice(body) else {
-            return Err(self
-                .connection_error(format!("returned status {status}; check that it is a `tidegate serve`")));
+            return Err(self.connection_error(format!(
+                "returned status {status}; check that the URL is the address of a `tidegate serve`"
+            )));
         };
         Err(match status {
-            // The message already contains the hint. The separate field is intended for other programs.
+            // The message already contains the hint. The separate `hint` field is for other programs.
             StatusCode::CONFLICT | StatusCode::NOT_FOUND => ServiceError::refused(message),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 ServiceError::refused(format!("{} denied the request: {message}; {next}", self.url))
@@ -155,7 +156,7 @@ impl Connection {
         let exchange = async {
             let answer = self.client.request(request).await.map_err(|error| describe_causes(&error))?;
             let status = answer.status();
-            // Names in the response are shown relative to it.
+            // Names in the response are relative to the control namespace.
             if let Some(Ok(namespace)) = answer.headers().get(CONTROL_NAMESPACE).map(HeaderValue::to_str) {
                 adopt_control_namespace(namespace);
             }
@@ -217,10 +218,7 @@ fn read_token(path: &Path) -> Result<HeaderValue, ServiceError> {
     let is_token = !text.is_empty() && text.len() <= TOKEN_MAX && text.iter().all(u8::is_ascii_graphic);
     let value = [b"Bearer ", text].concat();
     let mut value = HeaderValue::from_bytes(&value).ok().filter(|_| is_token).ok_or_else(|| {
-        ServiceError::refused(format!(
-            "{} contains no token: the file must contain one token and nothing else",
-            path.display()
-        ))
+        ServiceError::refused(format!("{} must contain exactly one token and nothing else", path.display()))
     })?;
     value.set_sensitive(true);
     Ok(value)
@@ -250,8 +248,7 @@ fn build_client(roots: Option<RootCertStore>) -> Result<HttpsClient, ServiceErro
             builder.with_tls_config(config.with_root_certificates(roots).with_no_client_auth())
         }
         None => builder.with_native_roots().map_err(|error| {
-            let reason =
-                format!("cannot read the trusted certificates of the system ({error}); use --ca FILE");
+            let reason = format!("cannot read the system's trusted certificates ({error}); use --ca FILE");
             ServiceError::refused(reason)
         })?,
     };

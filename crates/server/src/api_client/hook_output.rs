@@ -5,12 +5,12 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tidegate_model::OperationId;
 use tidegate_service::documents::output::OutputDocument;
-use tidegate_service::error::ServiceError;
+use tidegate_state::error::ServiceError;
 
 use super::ApiClient;
 use super::api_request::ApiRequest;
 
-/// Maximum length of a line in the stream, in bytes. A single character may take up six bytes in JSON.
+/// Maximum length of a line in the stream, in bytes. A single character may take up to six bytes in JSON.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// A stream of hook output.

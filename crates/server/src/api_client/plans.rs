@@ -2,12 +2,12 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tidegate_application::AppKey;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::{Plan, Warning};
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
-use tidegate_service::error::ServiceError;
-use tidegate_service::summaries::PlanSummary;
+use tidegate_state::error::ServiceError;
+use tidegate_state::summaries::PlanSummary;
 
 use super::api_request::{ApiRequest, encode_segment};
 use super::{ApiClient, DiffResponse as Differences, add_reason, sync_body};
@@ -19,7 +19,7 @@ struct PlanResponse {
 }
 
 impl ApiClient {
-    /// Sends a query or a request for stored plans. Returns the resulting lines.
+    /// Sends a query or a request for stored plans. Returns the plans' summaries.
     ///
     /// # Errors
     ///

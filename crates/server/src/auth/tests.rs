@@ -25,7 +25,7 @@ fn sign_in(
     entrance.sign_in_with_token(token, &RequestOrigin::new(entrance, &headers(lines), false), Instant::now())
 }
 
-/// Returns the cookie in the format in which a browser sends it back.
+/// Returns the cookie in the format that browsers use in requests.
 fn cookie_header(cookie: &HeaderValue) -> String {
     cookie.to_str().unwrap().split(';').next().unwrap().to_owned()
 }
@@ -155,7 +155,7 @@ fn a_session_ends_with_its_token_and_with_time() {
     assert_eq!(authenticate(now).unwrap().0.role, crate::access::Role::ReadOnly);
     write(&format!("ben operator {TOKEN}-too\n"));
     now += Duration::from_secs(1);
-    assert!(!pass.is_valid(now), "nor for an open event stream");
+    assert!(!pass.is_valid(now), "open event streams end as well");
     assert_eq!(authenticate(now).err().unwrap().code, Code::Unauthorized);
 }
 

@@ -1,7 +1,7 @@
 //! Metrics for ApplicationSets and their progressive syncs.
 
+use tidegate_application::AppKey;
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::appsets::{AppSetService, AppSetSummary};
 
 use super::definitions::{APPSET_INFO, APPSET_OWNED, APPSET_RECONCILE, ROLLOUT_MEMBERS, STEP_WAITING};

@@ -12,7 +12,8 @@ use super::text_format::MetricsText;
 /// A metric with one value per cluster.
 type ClusterMetric = (Metric, fn(&ClusterStatus) -> u64);
 
-/// Cluster addresses, by name and by alternative address. Applications may use any of them.
+/// Cluster addresses, by cluster name and by alternative address. Applications may use any of these names and
+/// addresses.
 pub(super) struct ClusterAddresses(BTreeMap<String, String>);
 
 impl ClusterAddresses {
@@ -25,8 +26,8 @@ impl ClusterAddresses {
         Self(clusters.iter().flat_map(named).collect())
     }
 
-    /// Returns the address of an application's destination. Returns `name` unchanged if there is no such
-    /// cluster.
+    /// Returns the address of an application's destination. If there is no such cluster, returns `name`
+    /// without trailing slashes.
     pub fn resolve_address<'s>(&'s self, name: &'s str) -> &'s str {
         let of = |name: &str| self.0.get(name).map(String::as_str);
         let server = name.trim_end_matches('/');

@@ -50,22 +50,22 @@ macro_rules! metrics {
 
 metrics! {
     APP_INFO Gauge "argocd_app_info" ["namespace", "name", "project", "autosync_enabled", "repo", "dest_server", "dest_namespace", "sync_status", "health_status", "operation"] "Applications with their status in labels; always 1.";
-    APP_CONDITION Gauge "argocd_app_condition" ["namespace", "name", "condition"] "Conditions of applications.";
-    APP_RECONCILE Histogram "argocd_app_reconcile" ["namespace", "dest_server"] "Duration of comparisons of applications with their cluster, in seconds.";
-    APP_SYNC_TOTAL Counter "argocd_app_sync_total" ["namespace", "name", "project", "dest_server", "phase", "dry_run"] "Operations of applications that have ended since the process started.";
-    APP_SYNC_SECONDS Counter "argocd_app_sync_duration_seconds_total" ["namespace", "name", "project", "dest_server"] "Total duration of the ended operations of applications, in seconds.";
+    APP_CONDITION Gauge "argocd_app_condition" ["namespace", "name", "condition"] "Application conditions.";
+    APP_RECONCILE Histogram "argocd_app_reconcile" ["namespace", "dest_server"] "Duration of comparisons between applications and their clusters, in seconds.";
+    APP_SYNC_TOTAL Counter "argocd_app_sync_total" ["namespace", "name", "project", "dest_server", "phase", "dry_run"] "Application operations that have ended since the process started.";
+    APP_SYNC_SECONDS Counter "argocd_app_sync_duration_seconds_total" ["namespace", "name", "project", "dest_server"] "Total duration of ended application operations, in seconds.";
     APPSET_INFO Gauge "argocd_appset_info" ["namespace", "name", "resource_update_status"] "ApplicationSets with the status of their Applications in a label; always 1.";
     APPSET_OWNED Gauge "argocd_appset_owned_applications" ["namespace", "name"] "Applications that an ApplicationSet owns.";
-    APPSET_RECONCILE Histogram "argocd_appset_reconcile" ["namespace", "name"] "Duration of reconciliations of ApplicationSets, in seconds.";
+    APPSET_RECONCILE Histogram "argocd_appset_reconcile" ["namespace", "name"] "Duration of ApplicationSet reconciliations, in seconds.";
     GIT_REQUEST Counter "argocd_git_request_total" ["repo", "request_type"] "Requests to Git repositories over the network.";
     GIT_DURATION Histogram "argocd_git_request_duration_seconds" ["repo", "request_type"] "Duration of requests to Git repositories, in seconds.";
     GIT_LIST_FAILURES Counter "argocd_git_lsremote_fail_total" ["repo"] "Failed requests for branches and tags.";
     GIT_FETCH_FAILURES Counter "argocd_git_fetch_fail_total" ["repo"] "Failed requests for commits and tags.";
     CLUSTER_INFO Gauge "argocd_cluster_info" ["server", "name"] "Possible destination clusters, one series per name; always 1.";
     CLUSTER_CONNECTED Gauge "argocd_cluster_connection_status" ["server"] "1 if the cluster responds; otherwise 0.";
-    CLUSTER_OBJECTS Gauge "argocd_cluster_api_resource_objects" ["server"] "Objects of applications in the cluster.";
+    CLUSTER_OBJECTS Gauge "argocd_cluster_api_resource_objects" ["server"] "Application objects in the cluster.";
     CLUSTER_KINDS Gauge "argocd_cluster_api_resources" ["server"] "Watched kinds in the cluster.";
-    CLUSTER_EVENTS Counter "argocd_cluster_events_total" ["server"] "Changes that the watches of the cluster have reported.";
+    CLUSTER_EVENTS Counter "argocd_cluster_events_total" ["server"] "Changes reported by the cluster's watches.";
     BLOCKED_SECONDS Counter "tidegate_blocked_seconds_total" ["reason"] "Waiting time of operations by reason, in seconds.";
     MISSED_DEADLINES Counter "tidegate_deadlines_passed_total" ["of"] "Missed deadlines, by the subject of the deadline.";
     ENGINE_UP Gauge "tidegate_engine_up" [] "1 while the engine runs; 0 when the log accepts no more records.";
@@ -73,10 +73,10 @@ metrics! {
     HTTP_REQUESTS Counter "tidegate_http_requests_total" ["route", "status"] "Answered API requests, by route and status.";
     OPEN_OPERATIONS Gauge "tidegate_operations_open" [] "Open operations.";
     OPERATION_DURATION Histogram "tidegate_operation_duration_seconds" ["phase"] "Duration of operations by outcome, in seconds.";
-    PHASE_DURATION Histogram "tidegate_phase_duration_seconds" ["phase"] "Duration of the phases of operations, in seconds.";
-    LOG_QUEUE_DEPTH Gauge "tidegate_log_queue_depth" [] "Batches of records that wait to become durable.";
-    RETRIES Counter "tidegate_retries_total" [] "Retries of failed attempts of operations.";
-    ROLLOUT_MEMBERS Gauge "tidegate_rollout_members" ["namespace", "name", "status"] "Applications of a progressive sync, by their status in it.";
+    PHASE_DURATION Histogram "tidegate_phase_duration_seconds" ["phase"] "Duration of operation phases, in seconds.";
+    LOG_QUEUE_DEPTH Gauge "tidegate_log_queue_depth" [] "Batches of records that are waiting to become durable.";
+    RETRIES Counter "tidegate_retries_total" [] "Retries of failed operation attempts.";
+    ROLLOUT_MEMBERS Gauge "tidegate_rollout_members" ["namespace", "name", "status"] "Applications in a progressive sync, by status.";
     STEP_WAITING Gauge "tidegate_rollout_step_waiting_seconds" ["namespace", "name", "step", "reason"] "Waiting time of the current step of a progressive sync by reason, in seconds.";
     EVENT_STREAMS Gauge "tidegate_event_streams" [] "Clients that receive events.";
     FINISHED_TASKS Counter "tidegate_tasks_total" ["phase"] "Finished objects of operations, by outcome.";

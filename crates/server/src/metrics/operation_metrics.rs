@@ -11,8 +11,8 @@ use tidegate_model::{OperationId, OperationOutcome, Phase, Timestamp};
 /// can't increase memory use.
 const LABELED_WAVES: std::ops::RangeInclusive<i64> = -10..=10;
 const OTHER_LABEL: &str = "other";
-/// Upper bounds of the histogram buckets in seconds. They suit both a wave of ConfigMaps and a rollout that
-/// takes hours.
+/// Upper bounds of the histogram buckets in seconds. The range covers both a wave of ConfigMaps and a rollout
+/// that takes hours.
 const BUCKET_BOUNDS: &[f64] =
     &[0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0];
 
@@ -34,14 +34,14 @@ pub(crate) struct OperationMetrics {
 #[derive(Default)]
 struct OperationProgress {
     started_at: Timestamp,
-    /// Time of the newest event so far. Some events have no timestamp.
+    /// Time of the newest event so far, which is also used for events without a timestamp.
     last_event_at: Timestamp,
     wave: Option<(WaveName, Timestamp)>,
     phase: Option<(Phase, Timestamp)>,
-    /// Subject that the current stage is waiting for.
+    /// Kind of wait in the current stage, such as `gate`; `None` if the stage is not waiting.
     awaited: Option<&'static str>,
     is_paused: bool,
-    /// Subject of the current wait, and the time at which the wait started.
+    /// Kind of the current wait, and the time at which the wait started.
     current_wait: Option<(&'static str, Timestamp)>,
 }
 
@@ -72,7 +72,7 @@ impl OperationMetrics {
         u64::try_from(self.open_operations.len()).unwrap_or(u64::MAX)
     }
 
-    /// Returns the time that operations have spent waiting, by subject, including current waits.
+    /// Returns the time that operations have spent waiting, by kind of wait, including current waits.
     pub fn blocked_time(&self, now: Timestamp) -> BTreeMap<&'static str, Duration> {
         let mut blocked = self.blocked_time.clone();
         for (reason, since) in self.open_operations.values().filter_map(|progress| progress.current_wait) {
@@ -175,7 +175,7 @@ impl OperationMetrics {
         }
     }
 
-    /// If the subject has changed, counts the previous wait.
+    /// If the kind of wait has changed, counts the previous wait.
     fn update_wait(&mut self, progress: &mut OperationProgress, at: Timestamp) {
         let now = progress.wait_subject();
         match progress.current_wait {
@@ -198,7 +198,7 @@ fn observe_duration<K: Ord>(durations: &mut BTreeMap<K, DurationHistogram>, key:
     durations.entry(key).or_insert_with(|| DurationHistogram::new(BUCKET_BOUNDS)).observe(took);
 }
 
-/// Returns the subject that an operation in this stage is waiting for, or `None` if it is not waiting.
+/// Returns the kind of wait in a stage, or `None` if an operation in this stage is not waiting.
 fn stage_wait_subject(stage: &Stage) -> Option<&'static str> {
     match stage {
         Stage::AwaitingRetry { .. } => Some("retry"),

@@ -1,13 +1,13 @@
-//! Finished operations of applications, counted in the same way as by Argo CD.
+//! Finished operations of applications, counted as in Argo CD.
 
 use std::collections::BTreeMap;
 
+use tidegate_application::AppKey;
 use tidegate_model::Timestamp;
 use tidegate_model::argo::Time;
-use tidegate_service::applications::store::AppKey;
-use tidegate_service::summaries::ApplicationSummary;
+use tidegate_state::summaries::ApplicationSummary;
 
-/// Counts, by application. The counts of removed applications are dropped.
+/// Counts of finished operations, by application. The counts of removed applications are dropped.
 pub(crate) struct SyncCounts {
     /// Operations that ended before this time are ignored.
     since: Time,
@@ -32,8 +32,8 @@ impl SyncCounts {
         Self { since: since.into(), applications: BTreeMap::new() }
     }
 
-    /// Updates an application's state and dry-run flag. The operation may already have ended when it is first
-    /// observed.
+    /// Updates an application's state and dry-run flag. The first observation of an operation may already
+    /// show its end.
     pub fn record_application(&mut self, key: &AppKey, line: Option<(&ApplicationSummary, bool)>) {
         let Some((line, dry_run)) = line else {
             self.applications.remove(key);

@@ -47,8 +47,8 @@ fn classify_status(status: StatusCode) -> DeliveryResult {
     let reason = format!("the response has status {}", status.as_u16());
     match status.as_u16() {
         200..=299 => DeliveryResult::Accepted,
-        // The notification was too early, there were too many requests, or the sender isn't authorized yet,
-        // which an administrator may fix.
+        // The target was not ready, there were too many requests, or an administrator must first fix the
+        // address or the authorization.
         401 | 403 | 404 | 408 | 409 | 425 | 429 => DeliveryResult::RetryLater(reason),
         300..=499 => DeliveryResult::Rejected(reason),
         _ => DeliveryResult::RetryLater(reason),

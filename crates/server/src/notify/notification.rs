@@ -36,7 +36,7 @@ impl NotificationKind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Notification {
-    /// ID of the notification. It remains the same when the notification is sent again.
+    /// ID of the notification. The ID doesn't change if the notification is sent again.
     pub id: String,
     pub event: NotificationKind,
     pub application: String,
@@ -47,7 +47,7 @@ pub(crate) struct Notification {
     pub text: String,
 }
 
-/// Returns the kind of notification to send for an event, or `None`, as for most events.
+/// Returns the kind of notification to send for an event. For most events, returns `None`.
 pub(crate) fn notification_kind(event: &Event) -> Option<NotificationKind> {
     match &event.what {
         EventKind::Accepted => Some(NotificationKind::Started),

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 use http::Uri;
 use serde::Deserialize;
+use tidegate_application::AppKey;
 use tidegate_executor::Event;
-use tidegate_service::applications::store::AppKey;
 
 use super::notification::{NotificationKind, notification_kind};
 
@@ -47,7 +47,8 @@ pub(super) enum TargetKind {
     Slack,
 }
 
-/// A notification target. The address and the secret are never displayed, because both grant access.
+/// A notification target. The address and the secret are never displayed, because either of them grants
+/// access.
 pub(super) struct Target {
     pub name: String,
     pub kind: TargetKind,
@@ -96,7 +97,7 @@ fn parse_events(on: Option<Vec<String>>) -> Result<Vec<NotificationKind>, String
     }
     let read = |word: &String| {
         NotificationKind::ALL.into_iter().find(|what| what.as_str() == word).ok_or_else(|| {
-            // Text of any other form may be a secret that a user entered in the wrong place.
+            // Any other text may be a secret that a user entered in the wrong place.
             let is_word =
                 word.len() <= QUOTED_WORD_MAX && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
             let which = if is_word { format!(" {word:?}") } else { String::new() };
@@ -171,7 +172,7 @@ fn parse_target(written: TargetEntry) -> Result<Target, String> {
 }
 
 impl Target {
-    /// Returns true if the target should be notified of an event.
+    /// Returns true if the target must be notified of an event.
     pub fn should_notify(&self, event: &Event) -> bool {
         notification_kind(event).is_some_and(|what| self.events.contains(&what))
             && (self.applications.is_empty()

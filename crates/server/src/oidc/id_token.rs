@@ -30,7 +30,7 @@ const ACCEPTED_ALGORITHMS: [Algorithm; 9] = [
 const LEEWAY_SECONDS: u64 = 60;
 /// Maximum length of a token in bytes.
 const TOKEN_MAX: usize = 256 << 10;
-/// Minimum length of the modulus of an RSA key in bytes, equal to 2048 bits.
+/// Minimum length of an RSA key's modulus in bytes (2048 bits).
 const MODULUS_MIN: usize = 256;
 /// Maximum number of keys to consider.
 const KEYS_MAX: usize = 64;
@@ -86,7 +86,7 @@ impl KeySet {
     }
 }
 
-/// Checks that the key belongs to the algorithm's curve, based on the length of its point.
+/// Checks that the key is on the algorithm's curve, based on the length of the encoded point.
 fn is_on_curve(key: &DecodingKey, algorithm: Algorithm) -> bool {
     let bytes = key.try_get_as_bytes().map_or(0, <[u8]>::len);
     match algorithm {
@@ -105,7 +105,7 @@ fn has_minimum_length(key: &DecodingKey) -> bool {
     }
 }
 
-/// Claims that a token must contain.
+/// Expected values of a token's claims.
 pub(super) struct ExpectedClaims<'a> {
     pub issuer: &'a str,
     pub client_id: &'a str,
@@ -114,7 +114,7 @@ pub(super) struct ExpectedClaims<'a> {
     pub algorithms: &'a [String],
 }
 
-/// Reason why a token is rejected. It never contains any part of the token.
+/// Reason why a token is rejected. The message never contains any part of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokenError {
     #[error("is not a signed token")]
@@ -149,7 +149,7 @@ pub(super) fn validate_token(
     if token.len() > TOKEN_MAX {
         return Err(TokenError::Malformed);
     }
-    // The library cannot even parse unknown algorithms, including `none`.
+    // The library fails to parse the header if the algorithm is unknown or `none`.
     let header = decode_header(token).map_err(|error| match error.kind() {
         jsonwebtoken::errors::ErrorKind::Json(_) => TokenError::UnsupportedAlgorithm,
         _ => TokenError::Malformed,

@@ -1,8 +1,8 @@
 //! Logins in progress.
 //!
 //! Each login is identified by a random value in the redirect (`state`) and by a secret in a browser cookie.
-//! A login therefore cannot be completed in another browser. Logins are stored only in memory and can be
-//! completed only once.
+//! Therefore, a login cannot be completed in another browser. Logins are stored only in memory, and each
+//! login can be completed only once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -40,7 +40,7 @@ pub(super) struct LoginParameters {
     pub state: String,
     pub browser_secret: String,
     pub nonce: String,
-    /// PKCE challenge, which allows the client to prove that it has the verifier without revealing it.
+    /// PKCE challenge: a digest of the verifier, which doesn't reveal the verifier itself.
     pub challenge: String,
 }
 

@@ -42,7 +42,7 @@ const CACHE_LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// Maximum length of a word from the provider that is quoted in messages.
 const QUOTED_WORD_MAX: usize = 64;
 
-/// Error from a request to the provider. It never contains a secret or a token.
+/// Error from a request to the provider. The message never contains a secret or a token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProviderError {
     /// The response is invalid.
@@ -55,7 +55,7 @@ pub(crate) enum ProviderError {
     #[error("the provider's ID token {0}")]
     InvalidIdToken(#[from] TokenError),
     /// An internal problem in the service. Only the administrator may see the reason.
-    #[error("internal error of this service; see its log")]
+    #[error("internal error in this service; see the service's log")]
     Internal,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Endpoints {
     pub has_issuer_parameter: bool,
 }
 
-/// Cached data about a provider, and when it was fetched.
+/// Cached data about a provider, and the time at which it was fetched.
 #[derive(Default)]
 struct ProviderCache {
     endpoints: Option<(Arc<Endpoints>, Instant)>,
@@ -147,7 +147,7 @@ impl Provider {
             (Ok(found), _) => Arc::new(found),
             (Err(fault), None) => return Err(fault),
             (Err(fault), Some((endpoints, _))) => {
-                tracing::warn!(issuer = settings.issuer, %fault, "failed to refresh the metadata of the provider; using the cached metadata");
+                tracing::warn!(issuer = settings.issuer, %fault, "failed to refresh the provider's metadata; using the cached metadata");
                 endpoints
             }
         };
@@ -164,7 +164,7 @@ impl Provider {
         if written.issuer != settings.issuer {
             let issuer = plain_word(&written.issuer).unwrap_or("(invalid)");
             return Err(wrong(format!(
-                "has the issuer {issuer} instead of {}; set issuer to exactly the value of the provider",
+                "has the issuer {issuer} instead of {}; set issuer to exactly the provider's value",
                 settings.issuer
             )));
         }
@@ -271,8 +271,8 @@ impl Provider {
         }
     }
 
-    /// Returns the provider's keys. Fetches them once an hour, and additionally, at a limited rate, if a key
-    /// is missing.
+    /// Returns the provider's keys. Fetches the keys once an hour, and additionally, at a limited rate, if a
+    /// key is missing (`is_missed`).
     async fn keys(&self, endpoints: &Endpoints, is_missed: bool) -> Result<Arc<KeySet>, ProviderError> {
         let mut known: MutexGuard<'_, ProviderCache> = self.cache.lock().await;
         let now = Instant::now();
@@ -341,7 +341,7 @@ struct ErrorResponse {
     error: String,
 }
 
-/// Returns `text` if it is a plain word, which is safe to quote.
+/// Returns `text` if it is a plain word that is safe to quote.
 pub(super) fn plain_word(text: &str) -> Option<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
     (!text.is_empty() && text.len() <= QUOTED_WORD_MAX && text.chars().all(is_plain)).then_some(text)

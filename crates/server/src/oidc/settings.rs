@@ -52,8 +52,8 @@ pub(crate) struct OidcSettings {
     pub client_id: String,
     /// File that contains the client secret, or `None` for a public client.
     secret_file: Option<PathBuf>,
-    /// Scheme and authority of the page. `None` if the page is on this machine, where users may open it under
-    /// any of the machine's names.
+    /// Scheme and authority of the page. `None` if the page is available only on this machine, where users
+    /// may open the page under any of the machine's names.
     pub url: Option<Uri>,
     /// Scopes to request, or `None` for the default.
     scopes: Option<Vec<String>>,
@@ -97,7 +97,7 @@ struct SettingsFile {
 }
 
 impl OidcSettings {
-    /// Reads the settings. `is_here` is true if the service only listens on this machine.
+    /// Reads the settings. `is_here` is true if the service listens only on this machine.
     pub fn read(path: &Path, is_here: bool) -> Result<Self, ServerError> {
         let wrong = |why: String| ServerError::InvalidOidc { path: path.to_owned(), why };
         let text = read_file(path, "other users could give themselves a role")?;
@@ -133,9 +133,11 @@ impl OidcSettings {
         check_text(&written.client_id).map_err(at("clientId"))?;
         let url = written.url.as_deref().map(parse_page_url).transpose().map_err(at("url"))?;
         if url.is_none() && !is_here {
-            return Err("url: missing; it is required if the service is reachable from other machines: set it to the \
-                 address of the page, such as https://deploy.example.com"
-                .to_owned());
+            return Err(
+                "url: missing; it is required if the service is reachable from other machines: use the \
+                 page's address, such as https://deploy.example.com"
+                    .to_owned(),
+            );
         }
         if let Some(scopes) = &written.scopes {
             let is_plain =
@@ -156,10 +158,10 @@ impl OidcSettings {
                     .to_owned(),
             );
         }
-        // Users can choose the values of some default claims and could therefore impersonate another user.
+        // Users can choose the values of some default claims, so they could impersonate another user.
         if !roles.people.is_empty() && written.name_claim.is_none() {
-            return Err("nameClaim: missing; it is required by roles.people: set it to a claim that is unique for each \
-                 person, such as sub or email"
+            return Err("nameClaim: missing; roles.people requires it: use a claim that is unique for each \
+                 user, such as sub or email"
                 .to_owned());
         }
         Ok(Self {
@@ -260,7 +262,7 @@ fn parse_issuer(text: &str) -> Result<Uri, String> {
     }
 }
 
-/// Parses the page's address into the format that browsers use.
+/// Parses the page's address, and normalizes it to the format that browsers use.
 fn parse_page_url(text: &str) -> Result<Uri, String> {
     let uri = parse_server_url(text)?;
     if !matches!(uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str), "" | "/") {

@@ -7,7 +7,7 @@ use http::{Response, StatusCode};
 use super::identity::{NameError, is_visible};
 use super::provider::ProviderError;
 
-/// Content security policy that only allows Tidegate's own styles and images.
+/// Content security policy that allows only Tidegate's own styles and images.
 const CSP: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
@@ -18,12 +18,12 @@ const GROUPS_MAX: usize = 20;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SignInError {
     /// The request did not come from the page.
-    #[error("The sign-in was not started by the page of this service.")]
+    #[error("The sign-in was not started from this service's page.")]
     CrossSite,
-    /// The user opened the service under a name that differs from the configured one.
+    /// The user opened the service at an address that differs from the configured address.
     #[error("Sign-in is available only at {0}, and you opened another address.")]
     WrongAddress(String),
-    /// The user opened the service under a name that is not configured.
+    /// The user opened the service at an address that is not configured.
     #[error("The address that you opened is not configured as the address of this service.")]
     UnknownAddress,
     /// The login has expired or was already completed.
@@ -32,7 +32,7 @@ pub(crate) enum SignInError {
     )]
     Expired,
     /// The redirect did not come from the provider.
-    #[error("The response is not a valid response of {name}.")]
+    #[error("The response is not a valid response from {name}.")]
     InvalidResponse { name: String },
     /// The provider rejected the login.
     #[error("{name} rejected the sign-in ({why}).")]
@@ -91,8 +91,8 @@ impl SignInError {
             Self::UnknownAddress => {
                 "The administrator can set the address as url in the settings file given with --oidc."
             }
-            Self::Denied { .. } => "Sign in again, or contact the administrator of the provider.",
-            Self::Provider { .. } => "Try again in a moment. The log of the service contains the details.",
+            Self::Denied { .. } => "Sign in again, or contact the provider's administrator.",
+            Self::Provider { .. } => "Try again in a moment. The service's log contains the details.",
             Self::NoName { .. } => "The administrator can set nameClaim to another claim.",
             Self::NoRole { .. } => "Ask the administrator to give one of your groups a role.",
             Self::Busy => "Try again in a moment.",

@@ -21,7 +21,7 @@ fn every_file_is_embedded_and_every_import_resolves() {
         .collect();
     let paths: BTreeSet<String> = OTHERS.iter().map(|file| file.path.to_owned()).collect();
     assert_eq!(paths, there);
-    assert_eq!(paths.len(), OTHERS.len(), "each once");
+    assert_eq!(paths.len(), OTHERS.len(), "no path occurs twice");
     for file in OTHERS.iter().filter(|file| file.path.ends_with(".js")) {
         let imports =
             file_text(file).lines().filter_map(|line| line.strip_suffix("\";")?.split_once(" from \"./"));
@@ -56,7 +56,7 @@ fn the_page_runs_no_text_as_code_and_calls_no_other_host() {
         ] {
             assert!(!text.contains(forbidden), "{}: {forbidden}", file.path);
         }
-        // XML namespaces look like URLs, but browsers don't load anything from them.
+        // XML namespaces look like URLs, but browsers don't load them.
         let elsewhere = text.replace("http://www.w3.org/2000/svg", "");
         assert!(!elsewhere.contains("http://") && !elsewhere.contains("https://"), "{}", file.path);
         assert!(text.lines().count() <= 400, "{} is too long", file.path);

@@ -13,10 +13,10 @@ pub(super) const VIEWS: [&str; 7] = [
 /// Maximum length of a view's address in bytes.
 pub(super) const VIEW_MAX: usize = 2048;
 
-/// Returns true if a path with a query is the address of a view. Addresses of other hosts, files and API
-/// requests are not.
+/// Returns true if a path with a query is the address of a view, rather than of another host, a file or an
+/// API route.
 pub(crate) fn is_view(target: &str) -> bool {
-    // Browsers convert some other characters to slashes or remove them.
+    // Browsers remove some of the excluded characters or convert them to slashes.
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\\#\"<>^`{|}".contains(&byte);
     let (path, _) = target.split_once('?').unwrap_or((target, ""));
     let is_up = |part: &str| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");

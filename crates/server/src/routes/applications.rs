@@ -4,6 +4,7 @@ use http::StatusCode;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tidegate_application::AppKey;
 use tidegate_application::credentials;
 use tidegate_application::operation::{from_selector, set_reason};
 use tidegate_executor::effects::ObjectDifference;
@@ -14,12 +15,12 @@ use tidegate_model::{
 };
 use tidegate_service::applications::ApplicationService;
 use tidegate_service::applications::listing::{ApplicationFilter, LabelTerm, OrderBy, PageStart};
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::applications::sync_request::{SyncParameters, sync_operation};
+use tidegate_service::appsets::summarize_application;
 use tidegate_service::documents::deletion::DeletionPlan;
 use tidegate_service::documents::differences::{self, Differences};
 use tidegate_service::documents::plan::{self, PlanDocument};
-use tidegate_service::summaries::{ApplicationSummary, SyncWindowSummary};
+use tidegate_state::summaries::{ApplicationSummary, SyncWindowSummary};
 
 use crate::pagination::{self, Page};
 use crate::problem::{Code, Problem};
@@ -86,7 +87,7 @@ pub(super) fn routes() -> Vec<Route> {
             (
                 APPLICATION,
                 "deleteApplication",
-                "Delete an application, and its objects in reverse wave order",
+                "Delete an application and its objects, in reverse wave order",
             ),
             delete_application,
         ),
@@ -132,8 +133,7 @@ struct ListQuery {
     limit: Option<u32>,
     /// Value of `next` in the previous page.
     page: Option<String>,
-    /// Number of items to skip. This is an alternative to `page` for a view that shows a part of a changing
-    /// list.
+    /// Number of items to skip; an alternative to `page` for views that show a part of a changing list.
     offset: Option<u32>,
     /// Sort key (default: name).
     sort: OrderBy,
@@ -155,7 +155,7 @@ struct ListQuery {
 
 async fn list(call: Call<ListQuery>) -> Result<ApplicationPage<ApplicationSummary>, Problem> {
     let appsets = call.state.queries()?.appsets_if_ready().cloned();
-    list_page(call, "applications", |one| ApplicationSummary::with_appsets(one, appsets.as_ref())).await
+    list_page(call, "applications", |one| summarize_application(one, appsets.as_ref())).await
 }
 
 async fn list_full(call: Call<ListQuery>) -> Result<ApplicationPage<Application>, Problem> {
@@ -214,7 +214,7 @@ struct ApplicationPage<T> {
     problems: Vec<String>,
 }
 
-/// Returns the application name in the path, in the format used for lookups.
+/// Returns the name of the application in the path, in the format used for lookups.
 pub(super) fn application_name<Q, B>(call: &Call<Q, B>) -> String {
     format!("{}/{}", call.path_parameter("namespace"), call.path_parameter("name"))
 }
@@ -260,8 +260,8 @@ struct ResourceSummary {
     /// Status of the object, as in the application's status.
     #[serde(flatten)]
     resource: ResourceStatus,
-    /// Description of the health rule that applies to the object; absent if there is no rule. In that case, a
-    /// sync does not wait for the object.
+    /// Description of the health rule that applies to the object; absent if there is no rule. A sync does not
+    /// wait for objects without a rule.
     health_rule: Option<String>,
 }
 
@@ -293,8 +293,8 @@ async fn resources(call: Call<ResourcesQuery>) -> Result<Page<ResourceSummary>, 
 struct DiffQuery {
     /// Branch, tag or commit to use instead of the application's revision.
     revision: Option<String>,
-    /// Revisions for an application with several sources: one per source, in order. For an empty entry, the
-    /// source's own revision is used. Replaces `revision`.
+    /// Revisions for an application with several sources: one per source, in order. An empty entry selects
+    /// the source's own revision. Replaces `revision`.
     revisions: Vec<String>,
 }
 
@@ -382,8 +382,8 @@ async fn window(call: Call) -> Result<SyncWindowSummary, Problem> {
 struct SyncBody {
     /// Branch, tag or commit to use instead of the application's revision.
     revision: Option<String>,
-    /// Revisions for an application with several sources: one per source, in order. For an empty entry, the
-    /// source's own revision is used. Replaces `revision`.
+    /// Revisions for an application with several sources: one per source, in order. An empty entry selects
+    /// the source's own revision. Replaces `revision`.
     revisions: Vec<String>,
     /// Deletes objects that are no longer in the manifests.
     prune: bool,
@@ -406,8 +406,8 @@ enum ConcurrencyPolicy {
     Refuse,
     /// Starts the sync after the running operation has finished.
     Queue,
-    /// Ends the other operation after its running hooks have finished, provided that it is waiting or has
-    /// failed.
+    /// Terminates the running operation after its running hooks have finished, provided that the operation is
+    /// waiting or has failed.
     Supersede,
 }
 
@@ -468,9 +468,9 @@ async fn start_sync(call: Call<NoParameters, SyncBody>) -> Result<ApplicationSum
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct RollbackBody {
-    /// `id` of a sync in the history (default: the sync before the last one).
+    /// `id` of a sync in the history (default: the second newest sync).
     id: Option<i64>,
-    /// Deletes objects that did not exist at the time of that sync.
+    /// Deletes objects that are not in the manifests of that sync.
     prune: bool,
     /// Reason to record; may be empty.
     reason: String,
@@ -490,7 +490,7 @@ async fn rollback(call: Call<NoParameters, RollbackBody>) -> Result<ApplicationS
 #[serde(default, deny_unknown_fields)]
 struct TerminateBody {
     /// ID of the operation that you expect to be running (default: the running operation). If a different
-    /// operation is running, it is not terminated.
+    /// operation is running, the request has no effect.
     operation: Option<OperationId>,
     /// Reason to record; may be empty.
     reason: String,

@@ -57,7 +57,7 @@ pub(super) fn routes() -> Vec<Route> {
             plan_deletion,
         ),
         delete_route(
-            (APPSET, "deleteApplicationSet", "Delete an ApplicationSet, and its Applications in order"),
+            (APPSET, "deleteApplicationSet", "Delete an ApplicationSet and, in order, its Applications"),
             delete_appset,
         ),
         post_route((APPROVE, "approveStep", "Approve a rollout step or blocked deletions"), approve),
@@ -104,7 +104,7 @@ const RESUME: &str = "/api/v1/applicationsets/{namespace}/{name}/resume";
 const TERMINATE: &str = "/api/v1/applicationsets/{namespace}/{name}/terminate";
 const REFRESH: &str = "/api/v1/applicationsets/{namespace}/{name}/refresh";
 
-/// Page to be returned.
+/// Page of the list to return.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ListQuery {
@@ -161,8 +161,7 @@ struct SummariesQuery {
     limit: Option<u32>,
     /// Value of `next` in the previous page.
     page: Option<String>,
-    /// Number of items to skip. This is an alternative to `page` for a view that shows a part of a changing
-    /// list.
+    /// Number of items to skip; an alternative to `page` for views that show a part of a changing list.
     offset: Option<u32>,
     /// Sort key (default: name).
     sort: AppSetOrder,
@@ -173,7 +172,7 @@ struct SummariesQuery {
     /// Only ApplicationSets whose NAMESPACE/NAME contains this text, case-insensitively.
     name: Option<String>,
     /// If true, only ApplicationSets with a progressive sync in progress; if false, only ApplicationSets
-    /// without one.
+    /// without a progressive sync in progress.
     progressing: Option<bool>,
 }
 
@@ -307,8 +306,8 @@ struct ApproveBody {
     /// Number of the step, starting at 1 (default: the step that is waiting for approval).
     #[schemars(range(min = 1))]
     step: Option<u32>,
-    /// Token that approves the deletion of Applications instead of a step. It is in the message of the
-    /// `ErrorOccurred` condition and identifies the Applications whose deletion is blocked.
+    /// Token that approves the deletion of Applications instead of a step. The token is in the message of the
+    /// `ErrorOccurred` condition, and identifies the Applications whose deletion is blocked.
     deletions: Option<String>,
     /// ID of the rollout that you expect to be in progress, if a step is approved. If a different rollout is
     /// in progress, the request has no effect.
@@ -335,13 +334,13 @@ struct SkipBody {
     reason: String,
 }
 
-/// Applications that the request applies to: all Applications of a step, or a single Application. A retry
-/// that specifies neither restarts a finished run.
+/// Applications to retry: all Applications of a step, or a single Application. Without both, restarts a
+/// finished run.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("not" = both_schema("step", "application")))]
 struct MembersBody {
-    /// Number of the step whose Applications the request applies to, starting at 1.
+    /// Number of the step whose Applications to retry, starting at 1.
     #[schemars(range(min = 1))]
     step: Option<u32>,
     /// Name of the Application.
@@ -353,7 +352,7 @@ struct MembersBody {
     reason: String,
 }
 
-/// Rejects a body that contains both a step and an Application. If one of them is required, also rejects a
+/// Rejects a body that contains both a step and an Application. Unless `may_be_all` is true, also rejects a
 /// body that contains neither.
 fn check_target(step: Option<u32>, application: Option<&String>, may_be_all: bool) -> Result<(), Problem> {
     match (step, application) {
@@ -403,7 +402,7 @@ async fn skip(mut call: Call<NoParameters, SkipBody>) -> Result<AppSetExplanatio
     let SkipBody { step, application, run, reason } = std::mem::take(&mut call.body);
     check_target(step, application.as_ref(), false)?;
     if normalize_reason(&reason).is_empty() {
-        return Err(Problem::bad_request("reason is empty: give the reason for the skip"));
+        return Err(Problem::bad_request("reason is empty: provide a reason for skipping"));
     }
     send_request(&call, run, AppSetAction::Skip { step, member: application }, reason).await
 }

@@ -1,4 +1,4 @@
-//! Event stream that contains live and missed events.
+//! Event stream with live and missed events.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -10,10 +10,10 @@ use bytes::Bytes;
 use http::StatusCode;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
+use tidegate_application::AppKey;
 use tidegate_executor::Event;
 use tidegate_model::{OperationId, Timestamp};
 use tidegate_oplog::Lookup;
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::documents::events::EventDocument;
 use tidegate_service::queries::Queries;
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -28,8 +28,8 @@ use crate::tokens::{AuthContext, CHECK_INTERVAL};
 
 /// Interval between keep-alive comments while there are no events.
 pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// Overlap for clients that resume from the log. Events from this period are sent again, because an event
-/// that was recorded later may have an earlier time.
+/// Overlap for clients that resume from the log. Events from this period are sent again, because a later
+/// event may have an earlier time.
 const RESUME_OVERLAP: Duration = Duration::from_secs(60);
 /// Delay in milliseconds after which clients should reconnect.
 const COME_AGAIN: u32 = 1000;
@@ -67,14 +67,13 @@ async fn stream_events(call: Call<EventsQuery>) -> HandlerResult {
         appset: application_set.map(|text| AppKey::parse(&text).to_string()),
         operation: operation
             .map(|text| {
-                text.parse()
-                    .map_err(|_| Problem::bad_request(format!("{text:?} is not the id of an operation")))
+                text.parse().map_err(|_| Problem::bad_request(format!("{text:?} is not an operation ID")))
             })
             .transpose()?,
     };
     let last = call.last_event.or(last_event_id).filter(|text| !text.is_empty());
     let foreign =
-        |_| Problem::bad_request("Last-Event-ID is not an event id of this API: connect without it");
+        |_| Problem::bad_request("Last-Event-ID is not an event ID of this API: connect without this header");
     let last: Option<EventId> = last.map(|text| text.parse().map_err(foreign)).transpose()?;
     let place = stream_permit(&call.state)?;
     let buffer = Arc::clone(call.state.event_buffer());
@@ -111,7 +110,7 @@ pub(super) fn stream_permit(state: &AppState) -> Result<OwnedSemaphorePermit, Pr
     })
 }
 
-/// Event filter. It matches every event that it does not exclude.
+/// Event filter. A field that is `None` matches every event.
 struct EventFilter {
     application: Option<String>,
     appset: Option<String>,
@@ -178,8 +177,8 @@ impl EventReader {
             return None;
         }
         if !std::mem::replace(&mut self.has_started, true) {
-            // Don't send an ID if the client is still resuming from the log, because it has not received all
-            // events before the newest one.
+            // Don't send an ID while the client is resuming from the log, because the client has not received
+            // all events before the newest event.
             let id = if self.missed.is_some() { String::new() } else { format!("id: {}\n", self.after) };
             return Some(format!("retry: {COME_AGAIN}\n{id}\n"));
         }
@@ -189,8 +188,8 @@ impl EventReader {
         let quiet_until = Instant::now() + KEEP_ALIVE_INTERVAL;
         loop {
             self.changes.borrow_and_update();
-            // If the buffer has dropped the events, end the stream. The client then reconnects and gets them
-            // from the log.
+            // If the buffer has dropped the events, end the stream. The client then reconnects and gets the
+            // events from the log.
             let entries = self.buffer.events_after(self.after.number).ok()?;
             if let Some(last) = entries.last() {
                 self.after = last.id;
@@ -225,7 +224,7 @@ impl EventReader {
     }
 
     /// Returns the missed events of one operation. No event has an ID until all missed events have been sent,
-    /// so a client that is disconnected earlier receives all of them again.
+    /// so a client that is disconnected earlier receives all missed events again.
     async fn next_missed_chunk(&mut self) -> String {
         let mut text = String::new();
         let Some(missed) = &mut self.missed else { return text };
@@ -244,7 +243,7 @@ impl EventReader {
                 let since = missed.since;
                 let mut at = Timestamp::default();
                 for event in &found.events {
-                    // An event without a time directly follows the event before it.
+                    // An event without a time has the time of the preceding event.
                     at = event.at.unwrap_or(at);
                     if at >= since {
                         write_event(&mut text, "operation", &event_json(event));

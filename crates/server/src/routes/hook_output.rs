@@ -9,7 +9,7 @@ use http::StatusCode;
 use schemars::SchemaGenerator;
 use tidegate_executor::{EngineError, HookOutput};
 use tidegate_service::documents::output::OutputDocument;
-use tidegate_service::error::ServiceError;
+use tidegate_state::error::ServiceError;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 
@@ -86,7 +86,8 @@ impl OutputReader {
         match self.state {
             ReaderState::Starting => {
                 self.state = ReaderState::Streaming;
-                // The server sends the response head only together with the first chunk, so send a comment.
+                // Send a comment first, because the server sends the response head only together with the
+                // first chunk.
                 return Some(": begins\n\n".to_owned());
             }
             ReaderState::Streaming => {}

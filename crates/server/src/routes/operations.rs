@@ -15,8 +15,8 @@ use tidegate_service::documents::filter::Filter;
 use tidegate_service::documents::log_entries::{self, LogEntryDocument};
 use tidegate_service::documents::record::{AttemptLog, Record, RecordDocument, attempt_logs};
 use tidegate_service::documents::{ExplanationDocument, SummaryDocument};
-use tidegate_service::error::ServiceError;
-use tidegate_service::operations::instance_name;
+use tidegate_state::error::ServiceError;
+use tidegate_state::operations::instance_name;
 
 use crate::pagination::{self, Page};
 use crate::problem::{Code, Problem};
@@ -94,7 +94,11 @@ pub(super) fn routes() -> Vec<Route> {
             confirm,
         ),
         post_route(
-            ("/api/v1/operations/{id}/approve", "approveOperation", "Approve a wave that waits for approval"),
+            (
+                "/api/v1/operations/{id}/approve",
+                "approveOperation",
+                "Approve a wave that is waiting for approval",
+            ),
             approve,
         ),
         post_route(
@@ -174,7 +178,7 @@ async fn list(call: Call<ListQuery>) -> Result<Page<SummaryDocument>, Problem> {
 /// Returns the operation ID in the path.
 pub(super) fn operation_id<Q, B>(call: &Call<Q, B>) -> Result<OperationId, Problem> {
     let text = call.path_parameter("id");
-    text.parse().map_err(|_| Problem::new(Code::NotFound, format!("{text:?} is not the id of an operation")))
+    text.parse().map_err(|_| Problem::new(Code::NotFound, format!("{text:?} is not an operation ID")))
 }
 
 /// An operation's state.
@@ -199,7 +203,7 @@ async fn get(call: Call) -> Result<OperationResponse, Problem> {
     let (operation, is_running) = (found.operation, found.explanation.is_running);
     let logs = match operation.retry_count {
         0 => None,
-        // Damage is reported together with the operation's warnings.
+        // A damaged log is reported together with the operation's warnings.
         _ => Some(
             queries
                 .recorded_events(operation.id)
@@ -229,9 +233,9 @@ async fn logs(call: Call) -> Result<HookLogs, Problem> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct EventsQuery {
-    /// Only events with a number greater than this one.
+    /// Only events with a number greater than this number.
     after: u64,
-    /// If there are no such events yet, waits for some time until there are.
+    /// If there are no such events yet, waits some time for new events.
     wait: bool,
 }
 
@@ -260,7 +264,7 @@ async fn events(call: Call<EventsQuery>) -> Result<OperationEvents, Problem> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct LogQuery {
-    /// Only events with a number greater than this one.
+    /// Only events with a number greater than this number.
     pub after: u64,
     /// Maximum number of items, from 1 to 500 (default: 100).
     #[schemars(transform = pagination::add_limit_bounds)]
@@ -318,7 +322,8 @@ async fn export_page(call: Call) -> HandlerResult {
     ))
 }
 
-/// Marks a response as a download, so that the browser does not display it in place of Tidegate's page.
+/// Marks a response as a download. Otherwise, the browser would display the response in place of Tidegate's
+/// page.
 fn as_download(mut answer: Response<Body>, record: &Record, ending: &str) -> Response<Body> {
     let name = format!("attachment; filename=\"operation-{}.{ending}\"", record.details.operation.id);
     answer.headers_mut().extend(HeaderValue::from_str(&name).ok().map(|name| (CONTENT_DISPOSITION, name)));
@@ -441,7 +446,9 @@ async fn send_override(
     let scope = Scope::parse(task.as_deref(), namespace.as_deref(), phase.as_deref(), wave.as_deref())
         .map_err(|error| Problem::bad_request(error.to_string()))?;
     if reason.trim().is_empty() {
-        return Err(Problem::bad_request("reason is empty: give the reason for the skip or the mark"));
+        return Err(Problem::bad_request(
+            "reason is empty: provide a reason for skipping or marking as done",
+        ));
     }
     let reason = reason.clone();
     send_request(&call, OperationAction::Override { what, scope, reason }).await

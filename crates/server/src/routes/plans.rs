@@ -11,7 +11,7 @@ use tidegate_service::applications::ApplicationService;
 use tidegate_service::applications::sync_request::{SyncParameters, sync_operation};
 use tidegate_service::documents::differences::{self, Differences};
 use tidegate_service::documents::plan::{self, StoredPlanDocument};
-use tidegate_service::summaries::PlanSummary;
+use tidegate_state::summaries::PlanSummary;
 
 use super::applications::{FullDifferences, ObjectReference, check_revisions};
 use crate::access::Role;
@@ -49,10 +49,7 @@ pub(super) fn routes() -> Vec<Route> {
             create,
         ),
         get_route_as((PLAN, "getPlan", "Get a stored plan, wave by wave"), plan, get),
-        get_route(
-            (FULL_PLAN, "getWholePlan", "Get a stored plan in the format of the command line"),
-            get_full,
-        ),
+        get_route((FULL_PLAN, "getWholePlan", "Get a stored plan in the command line's format"), get_full),
         get_route(
             (
                 DIFF,
@@ -70,7 +67,11 @@ pub(super) fn routes() -> Vec<Route> {
             diff_objects,
         ),
         post_route(
-            (APPROVE, "approvePlan", "Approve a plan; the operation that waits for the approval continues"),
+            (
+                APPROVE,
+                "approvePlan",
+                "Approve a plan; the operation that is waiting for the approval continues",
+            ),
             approve,
         ),
         post_route((SYNC, "syncPlan", "Execute exactly a stored plan"), execute),
@@ -131,7 +132,7 @@ fn check_application(service: &ApplicationService, application: &str) -> Result<
     is_there.then_some(()).ok_or_else(none)
 }
 
-/// Application that the plan is expected to belong to.
+/// Expected application of the plan.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct GetQuery {
@@ -189,8 +190,8 @@ struct CreateBody {
     /// Branch, tag or commit to use instead of the application's revision.
     #[serde(default)]
     revision: Option<String>,
-    /// Revisions for an application with several sources: one per source, in order. For an empty entry, the
-    /// source's own revision is used. Replaces `revision`.
+    /// Revisions for an application with several sources: one per source, in order. An empty entry selects
+    /// the source's own revision. Replaces `revision`.
     #[serde(default)]
     revisions: Vec<String>,
     /// Deletes objects that are no longer in the manifests.
@@ -239,7 +240,7 @@ async fn approve(call: Call<NoParameters, ApproveBody>) -> Result<PlanSummary, P
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "SyncPlanBody")]
 struct ExecuteBody {
-    /// Executes the plan even if fields that the plan does not set have since changed on its objects.
+    /// Executes the plan even if fields that the plan does not set have changed on the plan's objects.
     allow_drift: bool,
     /// Reason to record; may be empty.
     reason: String,

@@ -10,8 +10,8 @@ use tidegate_model::StreamId;
 use tidegate_service::documents::runs::{
     RunDetails, RunEvent, RunKind, RunRecord, RunSummary, RunWithEvents,
 };
-use tidegate_service::error::ServiceError;
 use tidegate_service::runs;
+use tidegate_state::error::ServiceError;
 
 use super::operations::LogQuery;
 use crate::pagination::{self, Page};
@@ -80,7 +80,7 @@ struct ListQuery {
     /// Only rollouts and deletions requested by this user or program.
     #[serde(rename = "initiatedBy")]
     by: Option<String>,
-    /// If true, only open rollouts and deletions; if false, only finished ones.
+    /// If true, only open rollouts and deletions; if false, only finished rollouts and deletions.
     open: Option<bool>,
 }
 
@@ -108,7 +108,7 @@ async fn list(call: Call<ListQuery>) -> Result<Page<RunSummary>, Problem> {
 /// Returns the rollout or deletion that the path specifies.
 async fn find_run<Q>(call: &Call<Q>) -> Result<RunWithEvents, Problem> {
     let text = call.path_parameter("id");
-    let none = || format!("{text:?} is not the id of a rollout or a deletion");
+    let none = || format!("{text:?} is not the ID of a rollout or deletion");
     let id: StreamId = text.parse().map_err(|_| Problem::new(Code::NotFound, none()))?;
     Ok(call.state.queries()?.read_run(id).await?)
 }
@@ -155,7 +155,8 @@ async fn export_page(call: Call) -> HandlerResult {
     Ok(as_download(text_response(StatusCode::OK, "text/html; charset=utf-8", page), &run, "html"))
 }
 
-/// Marks a response as a download, so that the browser does not display it in place of Tidegate's page.
+/// Marks a response as a download. Otherwise, the browser would display the response in place of Tidegate's
+/// page.
 fn as_download(mut answer: Response<Body>, run: &RunWithEvents, ending: &str) -> Response<Body> {
     let line = &run.run.line;
     let name = format!("attachment; filename=\"{}-{}.{ending}\"", line.kind.word(), line.id);

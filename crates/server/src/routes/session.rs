@@ -1,4 +1,4 @@
-//! Routes for page sessions: opening with a token, viewing, and ending.
+//! Routes for page sessions: open a session with a token, view it, and end it.
 
 use http::StatusCode;
 use http::header::SET_COOKIE;
@@ -49,7 +49,7 @@ struct SessionInfo {
     /// Time until the session expires, in seconds; absent without a session.
     expires_in_seconds: Option<u64>,
     /// Namespace of the control plane. Applications in this namespace are listed without a namespace. Absent
-    /// if the caller is not authenticated.
+    /// unless the caller is authenticated.
     control_namespace: Option<&'static str>,
 }
 

@@ -19,7 +19,7 @@ const LOGIN: &str = "/api/v1/session/oidc";
 /// Returns the routes for signing in with a provider.
 pub(super) fn routes() -> Vec<Route> {
     let begin_words = (LOGIN, "beginSignIn", "Redirect the browser to the provider for sign-in");
-    let back_words = (CALLBACK, "endSignIn", "Callback of the provider; opens a session");
+    let back_words = (CALLBACK, "endSignIn", "Callback from the provider; opens a session");
     vec![
         redirect_route(begin_words, QueryParser::new(), start_login),
         redirect_route(back_words, QueryParser::ignoring_unknown(), finish_login),
@@ -74,8 +74,8 @@ async fn finish_login(call: Call<CallbackQuery>) -> HandlerResult {
     let CallbackQuery { code, state, error, iss: issuer } = call.query;
     let came = CallbackParameters { code, state, error, issuer };
     let mut answer = match oidc.finish_login(&came, call.origin.login_secret.as_deref(), now).await {
-        // A third party may redirect a browser to this address with a made-up state. This must not end the
-        // login.
+        // A third party may redirect a browser to this address with a made-up state. Such a request must not
+        // end the login.
         Err(trouble @ (SignInError::Expired | SignInError::Busy)) => return Ok(error_page(&trouble)),
         Err(trouble) => error_page(&trouble),
         Ok(welcome) => {
@@ -117,7 +117,7 @@ fn error_page(trouble: &SignInError) -> Response<Body> {
 }
 
 fn redirect_to(location: &str) -> HandlerResult {
-    let unfit = |_| Problem::new(Code::Internal, "the address of the provider contains invalid characters");
+    let unfit = |_| Problem::new(Code::Internal, "the provider's address contains invalid characters");
     let location = HeaderValue::from_str(location).map_err(unfit)?;
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::SEE_OTHER;

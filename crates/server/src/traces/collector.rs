@@ -98,7 +98,7 @@ fn check_protocol(named: &'static str, variable: Variables<'_>) -> Result<(), Co
 }
 
 fn parse_url(text: &str) -> Result<Uri, String> {
-    let url: Uri = text.trim().parse().map_err(|_| "invalid URL of a collector".to_owned())?;
+    let url: Uri = text.trim().parse().map_err(|_| "invalid collector URL".to_owned())?;
     if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none_or(str::is_empty) {
         return Err("invalid URL: it must start with http:// or https:// and contain a host".to_owned());
     }
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn errors_name_the_mistake_but_no_secret() {
         for (flag, variables, part) in [
-            ("secret", vec![], "--otlp: invalid URL of a collector"),
+            ("secret", vec![], "--otlp: invalid collector URL"),
             ("ftp://secret", vec![], "http:// or https://"),
             ("http://me:secret@c", vec![], "user or password"),
             (

@@ -14,7 +14,7 @@ use super::collector::Collector;
 use super::otlp;
 use crate::http_client::{HttpClient, json_request};
 
-/// Delay before spans are sent again. It doubles after each attempt.
+/// Delay before spans are sent again. The delay doubles after each attempt.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(60);
 /// Maximum size of a response in bytes, and time limit for a response.
@@ -98,7 +98,8 @@ impl CollectorClient {
         request
     }
 
-    /// Reads the response. A collector may accept some of the spans and reject the others with a reason.
+    /// Reads the response. A collector may accept some of the spans and reject the remaining spans with a
+    /// reason.
     async fn read_response(&self, body: Incoming) {
         let Ok(Ok(body)) =
             tokio::time::timeout(RESPONSE_TIMEOUT, Limited::new(body, RESPONSE_BYTES_MAX).collect()).await
@@ -134,8 +135,8 @@ struct PartialSuccess {
     error_message: String,
 }
 
-/// Interprets a response according to the protocol. Contrary to the protocol, retries after some responses,
-/// because an administrator may fix the cause.
+/// Interprets a response according to the protocol. Unlike the protocol, also retries after responses whose
+/// cause an administrator may fix.
 fn classify_response(status: StatusCode, headers: &HeaderMap) -> ExportResult {
     let reason = format!("the response has status {}", status.as_u16());
     let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());

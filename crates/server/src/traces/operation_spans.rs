@@ -7,7 +7,7 @@
 //!
 //! The recorded events determine all spans and their IDs. The result is the same if the log is read again,
 //! for example because the process has crashed or the collector rejected the spans. Each attempt has its own
-//! phases and waves. If a task event doesn't have a time, its time is derived from the surrounding events. A
+//! phases and waves. If a task event doesn't have a time, the time is derived from the surrounding events. A
 //! task starts when its wave starts to apply or prune objects, and ends at the next known time.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ struct OpenWave {
     applying_since: Timestamp,
 }
 
-/// State of the conversion.
+/// State of the conversion from events to spans.
 struct SpanBuilder {
     operation: OperationId,
     application: String,
@@ -47,14 +47,14 @@ struct SpanBuilder {
     /// True if the operation deletes the application.
     is_deletion: bool,
     plan: Arc<Plan>,
-    /// Numbers under which the plan's waves are displayed.
+    /// Display numbers of the plan's waves.
     wave_numbers: WaveNumbers,
     now: Timestamp,
     /// Start time of the stage.
     stage_started_at: Timestamp,
-    /// Spans. The first one represents the operation itself.
+    /// Spans. The first span represents the operation itself.
     spans: Vec<Span>,
-    /// A wave whose span is still open.
+    /// Open phase (`None` for the dry run), and the index of its span.
     open_phase: Option<(Option<Phase>, usize)>,
     open_wave: Option<OpenWave>,
     /// Tasks that were written in this wave and have not ended yet.
@@ -178,12 +178,12 @@ impl SpanBuilder {
                 self.end_task(*task, *phase, message, true)
             }
             OperationEvent::ObjectDeleted { task } => self.end_task(*task, Succeeded, "", false),
-            // For other tasks, the event only means that the old object was deleted, so that a new one can be
-            // created.
+            // For other tasks, the event only means that the old object was deleted, so that a new object can
+            // be created.
             OperationEvent::DeletionCompleted { task } if self.is_prune(*task) => {
                 self.end_task(*task, Succeeded, "", false)
             }
-            // A user has decided the outcome.
+            // A user has already decided the outcome.
             OperationEvent::HookStopped { task, .. } if self.overridden_tasks.contains(task) => {}
             OperationEvent::HookStopped { task, phase, message, .. } => {
                 self.end_task(*task, *phase, message, false)
@@ -334,7 +334,7 @@ impl SpanBuilder {
         }
     }
 
-    /// Records that a user has skipped a running or failed task, or marked it as done.
+    /// Records that a user has skipped a running or failed task, or marked the task as done.
     fn override_task(&mut self, task: TaskId, what: Override, by: &str, reason: &str) {
         if !what.counts_as_done() {
             self.overridden_tasks.remove(&task);
@@ -421,8 +421,8 @@ impl SpanBuilder {
         self.spans.len().saturating_sub(1)
     }
 
-    /// Adds any other event to a span. If a gate is blocking a wave, this is the wave's span; otherwise, it
-    /// is the operation's span.
+    /// Adds any other event to a span. If a gate is blocking a wave, adds the event to the wave's span;
+    /// otherwise, to the operation's span.
     fn add_event(&mut self, event: &EventDocument) {
         if REPRESENTED_EVENTS.contains(&event.kind) {
             return;

@@ -35,7 +35,7 @@ pub(super) struct SpanEvent {
     pub text: String,
 }
 
-/// Deterministic ID of a span. It allows the collector to recognize spans that are sent again.
+/// Deterministic ID of a span, so that the collector recognizes spans that are sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SpanId([u8; 8]);
 

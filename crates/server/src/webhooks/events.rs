@@ -20,7 +20,7 @@ use crate::problem::Problem;
 const FILES_MAX: usize = 1000;
 /// Maximum number of commits that GitHub includes in an event.
 const GITHUB_COMMITS_MAX: usize = 2048;
-/// Maximum number of branches and tags in an event. An event with more of them is treated as a change to all
+/// Maximum number of branches and tags in an event. An event that contains more is treated as a change to all
 /// branches and tags.
 const CHANGES_MAX: usize = 100;
 
@@ -39,9 +39,9 @@ pub(crate) struct WebhookEvent {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WebhookEvent")]
 pub(crate) struct GenericPush {
-    /// Address of the repository for HTTP or SSH, or as written in applications.
+    /// HTTP or SSH address of the repository, or the address as written in applications.
     repository: String,
-    /// Branch or tag that was pushed (default: any).
+    /// Pushed branch or tag (default: any branch or tag).
     #[serde(default)]
     revision: Option<String>,
     /// Changed files; empty if the sender doesn't know them.
@@ -86,10 +86,10 @@ fn parse_body<T: DeserializeOwned>(sender: &Sender, body: &[u8]) -> Result<T, Pr
     let of = sender.provider.name();
     // Reject an array, because the parser would assign its items to the fields in order.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
-        return Err(Problem::bad_request(format!("the event of {of} is not a JSON object")));
+        return Err(Problem::bad_request(format!("the event from {of} is not a JSON object")));
     }
     serde_json::from_slice(body)
-        .map_err(|error| Problem::bad_request(format!("invalid event of {of}: {error}")))
+        .map_err(|error| Problem::bad_request(format!("invalid event from {of}: {error}")))
 }
 
 /// A commit in the format shared by the providers that list files.
@@ -131,7 +131,7 @@ struct GitHub {
     repository: GitHubRepository,
     #[serde(default)]
     commits: Option<Vec<Commit>>,
-    /// Number of commits. Only Gitea sends it, because Gitea lists only the newest commits.
+    /// Number of commits. Only Gitea sends this number, because Gitea lists only the newest commits.
     #[serde(default)]
     total_commits: Option<usize>,
 }
@@ -172,7 +172,7 @@ impl GitHub {
     }
 }
 
-/// Returns true if `HEAD` refers to the branch, or if it might because the default branch is unknown.
+/// Returns true if `HEAD` refers to the branch, or if the default branch is unknown.
 fn is_default(name: &str, default: Option<&str>) -> bool {
     default.is_none_or(|default| strip_ref_prefix(name) == strip_ref_prefix(default))
 }
@@ -203,7 +203,7 @@ struct GitLab {
     project: GitLabProject,
     #[serde(default)]
     commits: Option<Vec<Commit>>,
-    /// Number of commits. The list only contains the newest ones.
+    /// Number of commits. The list contains only the newest commits.
     #[serde(default)]
     total_commits_count: Option<usize>,
 }
@@ -251,7 +251,8 @@ impl GitLab {
     }
 }
 
-/// Returns pushes to the given branches and tags. If there are too many, returns a push to any branch or tag.
+/// Returns pushes to the given branches and tags. If there are too many names, returns a push to any branch
+/// or tag.
 fn push_events(to: &PushEvent, names: Vec<&str>, default: Option<&str>) -> Vec<PushEvent> {
     if names.len() > CHANGES_MAX {
         return vec![to.clone()];
@@ -285,8 +286,8 @@ struct BitbucketPush {
     changes: Vec<BitbucketChange>,
 }
 
-/// A change to a branch or tag. If the branch was created, it has no old state. If it was deleted, it has no
-/// new state.
+/// A change to a branch or tag. The old state is absent if the branch was created; the new state is absent if
+/// the branch was deleted.
 #[derive(Deserialize)]
 struct BitbucketChange {
     new: Option<BitbucketRef>,
@@ -338,8 +339,8 @@ struct BitbucketServerProject {
 }
 
 impl BitbucketServerRepository {
-    /// Returns the change. The project identifies the repository. If there is no project, the first address
-    /// does.
+    /// Returns the change. The project identifies the repository; without a project, the first address
+    /// identifies it.
     fn repository_change(&self, about: ChangeSubject) -> Option<RepositoryChange> {
         let service = ScmService::BitbucketServer;
         let address = self.links.clone.first().map(|link| link.href.as_str());
@@ -380,7 +381,7 @@ impl BitbucketServer {
         let links = &self.repository.links.clone;
         if links.is_empty() {
             let missing =
-                "the event of Bitbucket Server has no repository.links.clone, so its repository is unknown";
+                "the event from Bitbucket Server has no repository.links.clone, so its repository is unknown";
             return Err(Problem::bad_request(missing));
         }
         let to = PushEvent::new(links.iter().map(|link| link.href.as_str()));
@@ -429,7 +430,8 @@ struct AzurePullRequest {
 impl Azure {
     fn into_event(self) -> Result<WebhookEvent, Problem> {
         let Self { event_type: event, resource } = self;
-        let wrong = |error| Problem::bad_request(format!("invalid event of Azure DevOps: resource: {error}"));
+        let wrong =
+            |error| Problem::bad_request(format!("invalid event from Azure DevOps: resource: {error}"));
         let news = |about, address: &str| {
             vec![RepositoryChange::from_address(ScmService::AzureDevOps, about, address)]
         };

@@ -28,15 +28,16 @@ const FRESH_SECONDS: u64 = 300;
 
 /// Proof that an event is authentic.
 pub(super) enum Proof {
-    /// The head has already proven that the event is authentic.
+    /// The headers have already proven that the event is authentic.
     Verified,
     /// HMAC of `prefix` followed by the body.
     Signed { key: Vec<u8>, prefix: Vec<u8>, signature: Vec<u8> },
 }
 
-/// Returns the response for a failed authentication. It does not reveal why the authentication failed.
+/// Returns the response for a failed authentication. The response does not reveal why the authentication
+/// failed.
 pub(super) fn authentication_problem(provider: Provider) -> Problem {
-    let message = format!("the event of {} is not authenticated", provider.name());
+    let message = format!("the event from {} is not authenticated", provider.name());
     let next = "configure the webhook with the secret from --webhook-secrets".to_owned();
     Problem { next, ..Problem::new(Code::Unauthorized, message) }
 }
@@ -44,7 +45,7 @@ pub(super) fn authentication_problem(provider: Provider) -> Problem {
 /// Returns the response for a generic event whose timestamp is too old.
 fn timestamp_problem(at: &str, now: i64) -> Problem {
     let message = if at.is_empty() {
-        "the header X-Tidegate-Timestamp is missing".to_owned()
+        "the X-Tidegate-Timestamp header is missing".to_owned()
     } else {
         format!("X-Tidegate-Timestamp is too far from the current time, which is {now} in seconds since 1970")
     };
@@ -61,7 +62,7 @@ impl Proof {
         let of = |key: SecretKey| {
             let missing = || {
                 let message =
-                    format!("events of {} are not accepted: {} is not set", provider.name(), key.name());
+                    format!("events from {} are not accepted: {} is not set", provider.name(), key.name());
                 let next = format!("add {} to --webhook-secrets", key.name());
                 Problem { next, ..Problem::new(Code::Unauthorized, message) }
             };
@@ -121,7 +122,7 @@ impl Proof {
     }
 }
 
-/// Removes the braces from an ID, because Bitbucket displays IDs with braces in some places.
+/// Removes the braces from an ID, because Bitbucket displays some IDs with braces.
 fn strip_braces(uuid: &str) -> &str {
     uuid.trim_matches(['{', '}'])
 }

@@ -1,5 +1,5 @@
-//! Webhook secrets, under the same keys as in Argo CD's Secret `argocd-secret`. The source is a file with
-//! keys and values, a Secret manifest, or a folder with one file per key, as Kubernetes mounts Secrets.
+//! Webhook secrets, with the same keys as in Argo CD's `argocd-secret` Secret. The source is a file with keys
+//! and values, a Secret manifest, or a folder with one file per key, as Kubernetes mounts Secrets.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -92,7 +92,7 @@ impl Secrets {
     }
 }
 
-/// Returns the content of a file. Other users must not have access to the file.
+/// Returns the content of a file. Returns an error if other users have access to the file.
 fn read_file(path: &Path) -> Result<String, ServerError> {
     let wrong = |source| ServerError::ReadFile { path: path.to_owned(), source };
     let file = File::open(path).map_err(wrong)?;

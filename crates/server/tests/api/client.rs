@@ -18,7 +18,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(600);
 pub const OPERATOR: &str = "operators-may-have-things-done";
 pub const READER: &str = "readers-may-look-and-no-more";
 
-/// A server and the folder of its files.
+/// A server, and the folder with its files.
 pub struct TestServer {
     pub address: SocketAddr,
     pub server: Server,

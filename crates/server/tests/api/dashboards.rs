@@ -18,7 +18,7 @@ fn mentioned_metrics(text: &str) -> BTreeSet<String> {
 #[test]
 fn dashboards_and_alerts_use_existing_metrics() {
     let names: BTreeSet<&str> = metric_names().into_iter().collect();
-    assert_eq!(names.len(), metric_names().len(), "each once");
+    assert_eq!(names.len(), metric_names().len(), "no metric name occurs twice");
     let is_one = |name: &str| {
         let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
         names.contains(name) || of_histogram.is_some_and(|name| names.contains(name))

@@ -89,7 +89,7 @@ fn a_token_opens_a_session_and_its_owner_ends_it() {
         }
         let form = ["content-type: application/x-www-form-urlencoded", origin.as_str()];
         let answer = server.request("POST", "/api/v1/session", &form, "token=x").await;
-        assert_eq!(answer.status, 415, "what a form of another page could send");
+        assert_eq!(answer.status, 415, "a form on another page could send this type");
         let signed_in = server.sign_in(OPERATOR, &[&origin]).await;
         assert_eq!((signed_in.status, signed_in.json()["role"].clone()), (200, json!("operator")));
         assert!(!signed_in.body.contains(OPERATOR) && !signed_in.head.contains(OPERATOR));
@@ -192,7 +192,7 @@ fn sign_ins_and_page_files_are_rate_limited() {
             statuses.push(server.request("GET", "/page/main.js", &[], "").await.status);
         }
         assert_eq!(statuses, [200, 200, 200, 429]);
-        // Neither of them affects requests with a token.
+        // Neither limit affects requests with a token.
         assert_eq!(server.get("/api/v1/session").await.status, 200);
         tokio::time::timeout(Duration::from_secs(60), server.server.close()).await.unwrap();
     });

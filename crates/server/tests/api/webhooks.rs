@@ -125,7 +125,7 @@ fn an_old_timestamp_is_named_as_the_problem() {
         for (time, text) in [
             ("x-tidegate-timestamp: 1", "X-Tidegate-Timestamp is too far from the current time"),
             ("x-tidegate-timestamp: noon", "X-Tidegate-Timestamp is too far from the current time"),
-            ("accept: */*", "X-Tidegate-Timestamp is missing"),
+            ("accept: */*", "the X-Tidegate-Timestamp header is missing"),
         ] {
             let signature = format!("x-tidegate-signature: sha256={EMPTY_SIGNED}");
             let answer = server.request("POST", HOOK, &[JSON, &signature, time], "{}").await;
@@ -210,10 +210,10 @@ fn an_unreadable_event_is_a_bad_request() {
         assert_eq!(
             deliver_event(&server, &["x-other-event: push"], PUSH).await.0,
             400,
-            "its sender is unknown"
+            "the sender is unknown"
         );
         let twice = [gitlab[0], gitlab[1], gitlab[1]];
-        assert_eq!(deliver_event(&server, &twice, GITLAB).await.0, 400, "a header is there once");
+        assert_eq!(deliver_event(&server, &twice, GITLAB).await.0, 400, "a header must not occur twice");
         let large = format!("{{\"ref\": \"{}\"}}", "x".repeat(20_000));
         assert_eq!(deliver_event(&server, &gitlab, &large).await, (413, "payload-too-large".to_owned()));
         let form = [&["content-type: application/x-www-form-urlencoded"], &gitlab[..]].concat();

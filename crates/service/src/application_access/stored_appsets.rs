@@ -1,27 +1,27 @@
-//! Last known state of ApplicationSets, from the state directory and the log, for use when no service is
+//! Last known state of ApplicationSets, from the state directory and the log. It is used if no service is
 //! running.
 
+use tidegate_application::AppKey;
 use tidegate_applicationset::rollout::qualified_name;
 use tidegate_lifecycle::NextAction;
 use tidegate_model::Timestamp;
 use tidegate_model::argo::ApplicationSet;
+use tidegate_state::error::ServiceError;
+use tidegate_state::notices::Notices;
+use tidegate_state::state_dir::StateDir;
+use tidegate_stores::applications::state_files;
 
 use super::{AppSetListing, stored_state_reason};
-use crate::applications::store::{AppKey, state_files};
 use crate::appsets::AppSetExplanation;
 use crate::documents::runs::{RunDetails, RunKind, RunSummary};
-use crate::error::ServiceError;
-use crate::notices::Notices;
 use crate::operation_access;
-use crate::state_dir::StateDir;
 
-/// Returns ApplicationSets like [`list_appsets`](super::list_appsets). If no service is running, shows a
-/// notice and returns their last known state.
+/// Returns ApplicationSets like [`list_appsets`](super::list_appsets). If no service is running or the
+/// service doesn't respond, shows a notice and returns the last known state.
 ///
 /// # Errors
 ///
-/// Returns an error if no service is running and no ApplicationSets are stored, or if the service doesn't
-/// respond.
+/// Returns an error if no service responds and no ApplicationSets are stored.
 pub async fn list_or_stored_appsets(
     state_dir: &StateDir,
     notices: &dyn Notices,
@@ -45,7 +45,7 @@ pub async fn list_or_stored_appsets(
 }
 
 /// Explains an ApplicationSet like [`explain_appset`](super::explain_appset), but requires its full name. If
-/// no service is running, uses the ApplicationSet's newest rollout and deletion in the log.
+/// no service is running, bases the explanation on the newest rollout and deletion in the log.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ fn explain_stored(
     let line = error.iter().fold(text, |line, error| format!("{line}; {}", error.message));
     let next_action = match open.and_then(|run| run.explanation.as_ref()) {
         Some(_) => {
-            NextAction::change("start `tidegate serve` with the options of the service: it continues the run")
+            NextAction::change("start `tidegate serve` with the service's options to continue the run")
         }
         None => selected.map_or_else(NextAction::default, next_action_after_end),
     };
@@ -123,8 +123,8 @@ fn next_action_after_end(run: &RunDetails) -> NextAction {
         (Some("Completed" | "Superseded") | None, _) | (_, None) => {
             NextAction::nothing("`tidegate serve` applies the next change")
         }
-        (Some(_), Some(set)) => NextAction::change("start `tidegate serve` with the options of the service")
-            .or(&format!("`tidegate appset retry {set}` then starts it again")),
+        (Some(_), Some(set)) => NextAction::change("start `tidegate serve` with the service's options")
+            .or(&format!("`tidegate appset retry {set}` then restarts the run")),
     }
 }
 
@@ -142,7 +142,7 @@ fn describe_run(run: &RunDetails) -> String {
     }
 }
 
-/// Returns the error for missing stored state, which suggests alternatives.
+/// Returns the error for missing stored state. The message suggests alternatives.
 fn no_stored_state_error(state_dir: &StateDir, refused: ServiceError) -> ServiceError {
     let ServiceError::Refused { .. } = refused else { return refused };
     let place = state_dir.path().display();

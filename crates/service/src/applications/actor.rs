@@ -1,4 +1,4 @@
-//! Actor for one Application. It manages the Application's resource and the work in progress.
+//! Actor that manages one Application's resource and the work in progress.
 
 mod change_debounce;
 mod child_operations;
@@ -35,6 +35,9 @@ use self::change_debounce::{ChangeReason, PendingChange};
 use self::child_operations::ChildOperations;
 pub(crate) use self::child_operations::end_in_engine;
 pub(crate) use self::persistence::persist_remaining;
+use tidegate_application::AppKey;
+use tidegate_stores::applications::StoredApplication;
+
 use self::persistence::{FailedWrite, OverwriteTracker, PendingWrite};
 use self::plan_approval::ApprovalState;
 use self::refresh_requests::RefreshWaiter;
@@ -46,14 +49,13 @@ use super::operation_history;
 use super::projects;
 use super::shared_application::SharedApplication;
 use super::shared_state::SharedState;
-use super::store::{AppKey, StoredApplication};
 
-/// Delay before retrying an action that failed because of the state directory.
+/// Delay before retrying a failed write to the store.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
-/// Types of conditions that are specific to Tidegate.
+/// Condition types that are specific to Tidegate.
 const UNKNOWN_FIELD_CONDITION: &str = "UnknownFieldWarning";
 const UNWATCHABLE_CONDITION: &str = "WatchWarning";
-/// Maximum number of kinds to list in a condition about kinds that cannot be watched.
+/// Maximum number of unwatchable kinds to list in a condition.
 const UNWATCHABLE_KINDS_MAX: usize = 5;
 
 /// A scheduled message. Dropping it cancels the message, so at most one is pending.
@@ -73,8 +75,8 @@ pub(crate) struct ActorArguments {
     pub stored: Box<StoredApplication>,
     /// True if this process wrote `stored`, so that the state cannot have been edited in the meantime.
     pub is_own_state: bool,
-    /// First operation of this Application. Earlier operations belong to a deleted Application with the same
-    /// name.
+    /// ID of this Application's first operation. Operations with earlier IDs belong to a deleted Application
+    /// with the same name.
     pub first_operation: Option<OperationId>,
     pub supervisor: ActorRef<SupervisorMessage>,
 }
@@ -88,7 +90,7 @@ pub(crate) struct ActorState {
     /// Last persisted state, and the time at which it was persisted.
     persisted: Option<Arc<Application>>,
     persisted_at: Timestamp,
-    /// Time that the last write took.
+    /// Duration of the last write.
     write_duration: Duration,
     /// Time of the first change that hasn't been persisted yet. If `is_urgent` is true, the write must not be
     /// delayed.
@@ -103,14 +105,13 @@ pub(crate) struct ActorState {
     pending_write: Option<Box<PendingWrite>>,
     /// State that could not be persisted.
     failed_write: Option<FailedWrite>,
-    /// Tracks the actor's values that other clients have overwritten.
+    /// Overwrites of this actor's persisted state by other clients.
     overwrites: OverwriteTracker,
     requested_level: Option<RefreshLevel>,
     /// Callers that are waiting for a comparison to finish.
     refresh_waiters: Vec<RefreshWaiter>,
     is_comparing: bool,
-    /// Number of consecutive comparisons that were immediately followed by another comparison without a sync
-    /// decision.
+    /// Number of comparisons that have finished since the last sync decision.
     undecided_comparisons: u32,
     /// Results of the last comparison, which the next comparison can reuse, and the number of operations that
     /// had finished before the last comparison started.
@@ -131,7 +132,7 @@ pub(crate) struct ActorState {
     running_operation: Option<OperationId>,
     /// Requests that are waiting for the current operation to end.
     supersede_state: SupersedeState,
-    /// Plan that the operation is waiting for, if the plan needs approval.
+    /// Plan that is waiting for approval, and the state of its checks.
     approval_state: ApprovalState,
     /// Operation whose deletions were confirmed by an annotation, and the operation's number of retries at
     /// that time.
@@ -139,11 +140,11 @@ pub(crate) struct ActorState {
     /// Deletion that was withdrawn but continues because it had already started.
     withdrawn_deletion: Option<OperationId>,
     pending_change: Option<PendingChange>,
-    /// Next time at which an object's health changes even if the object doesn't.
+    /// Next time at which an object's health changes although the object itself doesn't.
     next_health_change: Option<Timestamp>,
     /// Time until which object changes don't start a comparison.
     quiet_until: Timestamp,
-    /// The only alarm of this actor.
+    /// This actor's only alarm, and the time at which it goes off.
     alarm: Option<(Timestamp, Alarm)>,
     /// All work in progress. Stopping the actor aborts it.
     tasks: JoinSet<()>,
@@ -235,7 +236,7 @@ impl ActorState {
         SystemClock.now()
     }
 
-    /// Handles a message, and then does everything that is due.
+    /// Handles a message, and then runs a step.
     async fn handle_message(&mut self, myself: &ActorRef<AppMessage>, message: AppMessage) {
         while self.tasks.try_join_next().is_some() {}
         while self.operation_tasks.try_join_next().is_some() {}
@@ -250,7 +251,7 @@ impl ActorState {
                 return drop(reply.send(Ok(())));
             }
             AppMessage::ObjectChanged => self.schedule_comparison(myself, ChangeReason::ObjectChange),
-            // The step below checks the dependencies.
+            // The `step` call below checks the dependencies.
             AppMessage::RelatedChanged => {}
             AppMessage::ComparisonDone { result, start, began_at } => {
                 self.finish_comparison(myself, (*result, *start), began_at);
@@ -365,9 +366,11 @@ impl ActorState {
         };
         let from = match taken {
             0 if lost.is_none() => return,
-            0 => "the operation log has no operation of this application".to_owned(),
-            1 => "its last operation was restored from the operation log".to_owned(),
-            taken => format!("its last {taken} operations were restored from the operation log"),
+            0 => "the operation log contains no operations of this application".to_owned(),
+            1 => "the application's last operation was restored from the operation log".to_owned(),
+            taken => {
+                format!("the application's last {taken} operations were restored from the operation log")
+            }
         };
         let reason = lost.unwrap_or_else(|| "no current status was stored".to_owned());
         let message = format!("{reason}; {from}");
@@ -405,16 +408,18 @@ impl ActorState {
         self.alarm = Some((at, alarm));
     }
 
-    /// Returns the reason why Tidegate doesn't know yet if the cluster is available, or `None` if it knows.
+    /// Returns the reason why the cluster's availability isn't known yet, or `None` if it is known.
     fn unknown_cluster_reason(&self) -> Option<String> {
         self.shared.destinations.unchecked_reason(&self.application.spec.destination)
     }
 
-    /// Does everything that is due. Only starts operations that have been persisted together with their ID.
+    /// Does all work that is due. Starts an operation only after the operation has been persisted together
+    /// with its ID.
     async fn step(&mut self, myself: &ActorRef<AppMessage>) {
         let now = self.now();
         if refresh::is_skipped(&self.application) && !self.has_running_operation() {
-            // While reconciliation is skipped, an edited operation is left unchanged.
+            // While reconciliation is skipped, an operation that a client wrote to the resource must not
+            // start.
             self.schedule_child(myself, now);
             if self.persist(myself).await.is_ok() {
                 self.report_children();
@@ -442,7 +447,7 @@ impl ActorState {
             std::mem::replace(&mut self.is_deletion_blocked, is_held && self.application.is_deleting());
         if self.is_deletion_blocked {
             if !waited {
-                // Until now, the deletion caused comparison results to be discarded.
+                // Comparison results were discarded until the deletion was blocked, so compare now.
                 self.request_comparison(if self.refresh_waiters.is_empty() {
                     RefreshLevel::Latest
                 } else {
@@ -484,7 +489,7 @@ impl ActorState {
         if let Some(problem) = self.problem.clone() {
             comparison::record_invalid_spec(&mut self.application, problem, now);
         } else if self.application.is_deleting() && !self.is_deletion_blocked {
-            // No later comparison would remove this condition.
+            // The Application is no longer compared, so no comparison would remove this condition.
             let kind = ConditionType::InvalidSpecError;
             conditions::set_conditions(&mut self.application.status.conditions, &[kind], None, now);
         }

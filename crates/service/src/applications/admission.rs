@@ -1,5 +1,5 @@
-//! Checks an Application's specification, cluster and project before each comparison and each operation. In
-//! addition, every write is checked.
+//! Checks an Application's specification, cluster and project before each comparison and each operation. Each
+//! write is checked separately.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use super::destinations::{DestinationError, ResolvedDestination};
 use super::projects;
 use super::shared_state::SharedState;
 
-/// Maximum number of objects that the project refuses to list in a message.
+/// Maximum number of rejected objects to list in a message.
 const REFUSALS_NAMED_MAX: usize = 10;
 
 /// Returns the destination of an Application's objects, and the project policy for its operations. The error
-/// explains why the Application can't be managed, whatever its manifests are.
+/// explains why the Application can't be managed, regardless of its manifests.
 pub(crate) fn admit(
     shared: &SharedState,
     application: &Application,

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tidegate_application::AppKey;
 use tidegate_application::rollout_operation::Deployment;
 use tidegate_applicationset::ownership::owning_appset;
 use tidegate_model::ObjectKey;
 use tidegate_model::argo::Application;
 use tokio::sync::broadcast;
 
-use super::store::AppKey;
 use crate::resource_cache;
 
 /// Cache of each Application's current state, for readers and for restarted actors.
@@ -22,7 +22,7 @@ pub struct ApplicationCache {
     own_rules: Mutex<BTreeMap<AppKey, OwnRules>>,
 }
 
-/// Health rule for each object. The rule is empty if none applies.
+/// Health rule for each object. The text is empty if no rule applies.
 pub(crate) type OwnRules = BTreeMap<ObjectKey, Box<str>>;
 
 /// Names of Applications, by ApplicationSet. An ApplicationSet and its Applications are always in the same
@@ -57,13 +57,13 @@ pub(crate) struct Deployments {
     /// Newest operation that deployed the whole Application.
     pub newest: Option<Deployment>,
     /// Newest operation that deployed the whole Application and had finished before the published comparison
-    /// started. The published state therefore includes its effects.
+    /// started. The published state therefore includes the operation's effects.
     pub evidence: Option<Deployment>,
     /// True if this process made the published comparison.
     pub is_compared: bool,
 }
 
-/// Applications that match a search, and problems.
+/// Result of a search for Applications.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchResult {
     /// Applications, sorted by name.

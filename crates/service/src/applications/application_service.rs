@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{ActorRef, ActorStatus};
+use tidegate_application::AppKey;
 use tidegate_application::push_events::WebhookChanges;
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_application::{credentials, operation, supersede};
@@ -17,6 +18,9 @@ use tidegate_model::argo::{Application, OperationRequest, ResourceStatus};
 use tidegate_model::{
     Cascade, Gvk, ObjectKey, OperationId, Plan, Requester, ResourceSelector, Severity, Warning,
 };
+use tidegate_state::error::ServiceError;
+use tidegate_state::simulated;
+use tidegate_state::summaries::SyncWindowSummary;
 use tokio::sync::{broadcast, oneshot, watch};
 
 use super::application_cache::SearchResult;
@@ -25,12 +29,8 @@ use super::git_metrics::RepositoryRequests;
 use super::listing::{self, ApplicationFilter, OrderBy, Page, PageStart};
 use super::messages::{Reply, SupervisorMessage};
 use super::shared_state::SharedState;
-use super::store::AppKey;
 use super::{compare, delete, push_refresh};
 use crate::documents::deletion::DeletionPlan;
-use crate::error::ServiceError;
-use crate::simulated;
-use crate::summaries::SyncWindowSummary;
 
 /// Time limit for a requested comparison, shorter than the time limit for an API response.
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(50);
@@ -144,7 +144,7 @@ impl ApplicationService {
         self.shared.destinations.cluster_statuses(&self.shared.watches)
     }
 
-    /// Returns how long comparisons took, by cluster and by Application namespace.
+    /// Returns the durations of comparisons, by cluster and Application namespace.
     pub fn comparison_durations(&self) -> Vec<((String, String), HistogramSnapshot)> {
         self.shared.reconcile_metrics.durations()
     }
@@ -168,7 +168,7 @@ impl ApplicationService {
 
     /// Returns the only matching Application.
     pub fn find_only(&self, text: &str) -> Result<Arc<Application>, ServiceError> {
-        AppKey::single_match(self.find(Some(text)).applications, text)
+        Ok(AppKey::single_match(self.find(Some(text)).applications, text)?)
     }
 
     fn find_key(&self, text: &str) -> Result<AppKey, ServiceError> {
@@ -256,8 +256,8 @@ impl ApplicationService {
         planning.await.map_err(ServiceError::refused)
     }
 
-    /// Returns the plan for deleting an Application. `how` contains the cascade, and true if the hooks should
-    /// be skipped.
+    /// Returns the plan for deleting an Application. `how` contains the cascade, and true if the deletion
+    /// skips the hooks.
     pub async fn plan_deletion(
         &self,
         text: &str,
@@ -323,7 +323,7 @@ impl ApplicationService {
     }
 
     /// Observes the repositories that were pushed to, and then compares the affected Applications. Returns
-    /// how many Applications are affected.
+    /// the number of affected Applications.
     pub async fn handle_push(&self, changes: WebhookChanges) -> Result<u64, ServiceError> {
         let (shared, changes) = (Arc::clone(&self.shared), Arc::new(changes));
         // There may be no subscriber.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
+use tidegate_application::AppKey;
 use tidegate_application::automated_sync::PRUNE_DISABLED;
 use tidegate_application::comparison::{self, ComparedResource, ComparisonOutcome, ObjectVersion};
 use tidegate_application::refresh::RefreshLevel;
@@ -40,10 +41,9 @@ use super::operation_history;
 use super::projects;
 use super::rendering::have_same_objects;
 use super::shared_state::{RevisionLookup, SharedState};
-use super::store::AppKey;
 use super::watches::{ObjectState, TrackedObject, WatchPosition};
 
-/// Field with the wave in which a resource is pruned, which differs from the resource's own wave.
+/// Field for the wave in which a resource is pruned. This wave differs from the resource's own wave.
 const PRUNE_WAVE: &str = "pruneWave";
 /// Maximum number of undefined gates to list in a message.
 const GATES_NAMED_MAX: usize = 10;
@@ -296,11 +296,11 @@ impl Comparison<'_> {
             };
             self.cache.record_search(&input, &differences, extent);
         }
-        // This includes the search above, so that the next comparison considers the same objects.
+        // The next comparison also considers the objects that the search found, so add them to this input.
         let known = self.cache.known_objects(recorded, RefreshLevel::Recent, &input);
         let input = ComparisonInput { inventory: known.as_ref(), ..input };
-        // The server couldn't evaluate the change, perhaps only temporarily. The next comparison therefore
-        // tries again.
+        // The server couldn't evaluate the change, perhaps only temporarily, so the next comparison must try
+        // again.
         let is_guessed = |one: &ObjectDifference| one.estimate && !one.task.options.take_over.is_empty();
         let is_sure = !differences.iter().any(is_guessed);
         let rejections = differences.iter().filter_map(refusal_condition).collect();
@@ -318,8 +318,9 @@ impl Comparison<'_> {
         Ok(found)
     }
 
-    /// Compares the manifests with the given keys with the manifests that the running operation is deploying.
-    /// Manifests may be identical even if their keys differ, so the manifests in the log are also compared.
+    /// Returns the relation between the manifests with the given keys and the manifests that the running
+    /// operation is deploying. Manifests may be identical even if their keys differ, so the manifests in the
+    /// log are also compared.
     async fn with_operation(
         &self,
         compared: &[String],
@@ -341,7 +342,7 @@ impl Comparison<'_> {
             Ok(Some(deployed)) => deployed,
             Ok(None) => return ManifestComparison::Different,
             Err(error) => {
-                tracing::warn!(%operation, %error, "failed to read the manifests of an operation; it continues until they can be compared");
+                tracing::warn!(%operation, %error, "failed to read an operation's manifests; the operation continues until the manifests can be compared");
                 return ManifestComparison::Unknown;
             }
         };

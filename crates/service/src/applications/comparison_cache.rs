@@ -1,5 +1,5 @@
-//! Cache of comparison results. As long as the result is unchanged, another comparison doesn't send any
-//! requests, because each input is either watched or compared with its previous value.
+//! Cache of comparison results. Each input of a comparison is either watched or compared with its previous
+//! value. If no input has changed, a comparison returns the cached result without sending any requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use super::watches::WatchPosition;
 
 /// Maximum age of a result. Server defaults and webhook responses can change without an event.
 const RESULT_AGE_MAX: Duration = Duration::from_secs(1800);
-/// Maximum age of an incomplete search. Further kinds may have become readable or responsive since then.
+/// Maximum age of an incomplete search. More kinds may have become readable after that time.
 const PARTIAL_SEARCH_AGE_MAX: Duration = Duration::from_secs(600);
-/// API group whose objects a later search finds in a different group.
+/// API group whose objects have moved to other groups, where a later search finds them.
 const MOVED_GROUP: &str = "extensions";
 
 /// Cached results for one Application.
@@ -38,7 +38,7 @@ pub(crate) struct ComparisonCache {
 #[derive(Clone, Debug)]
 struct CachedResult {
     at: Instant,
-    /// Position of the last watch event that the result includes. `None` if it isn't known.
+    /// Position of the last watch event that the result includes. `None` if the position isn't known.
     mark: Option<WatchPosition>,
     input_digest: Digest,
     findings: Arc<ComparisonFindings>,
@@ -74,9 +74,9 @@ pub(crate) struct ComparisonFindings {
     pub rejections: Vec<(ConditionType, String)>,
     /// Type of each source.
     pub types: Vec<String>,
-    /// Deletion phases for which there are hooks.
+    /// Deletion phases that have hooks.
     pub deletion_hooks: BTreeSet<Phase>,
-    /// Gates that the manifests use, each with one of these manifests.
+    /// Gates that the manifests use, each with a manifest that uses the gate.
     pub gates: BTreeMap<String, ObjectKey>,
     /// Manifests that aren't compared because they are hooks.
     pub hooks: Vec<ObjectKey>,
@@ -126,8 +126,8 @@ impl ComparisonInput<'_> {
     }
 
     /// Returns true if watches report all relevant changes. This requires a watch for every object in
-    /// `found`. If an operation creates the namespace, watches for the objects in it also reveal when it is
-    /// deleted.
+    /// `found`. If an operation creates the namespace, watches for the namespace's objects also reveal its
+    /// deletion.
     fn is_watched(&self, found: &ComparisonFindings) -> bool {
         let own = self.request.namespace.as_str();
         let seen: BTreeSet<(&str, &str, &str, &str)> = found
@@ -166,7 +166,7 @@ impl ComparisonInput<'_> {
         Some(Digest(Sha256::digest(text).into()))
     }
 
-    /// Returns true if the comparison covers all of the Application's objects, provided that they are
+    /// Returns true if the comparison covers all of the Application's objects, provided that the objects are
     /// watched.
     fn is_complete(&self) -> bool {
         self.inventory.is_some_and(|known| known.searched && !has_moved_groups(&known.places))
@@ -218,8 +218,8 @@ impl ComparisonCache {
             .iter()
             .map(|one| (one.task.gvk.clone(), one.task.namespace.clone(), one.task.name.clone()))
             .collect();
-        // Every search must report objects that may belong to another Application. A search is therefore
-        // cached only if it didn't find any.
+        // A comparison that skips the search can't report objects that may belong to another Application. A
+        // search that found such objects is therefore not cached.
         let is_whole =
             !has_moved_groups(&locations) && !differences.iter().any(|one| one.task.options.found_elsewhere);
         let input = input.search_digest().filter(|_| is_whole);
@@ -242,8 +242,8 @@ impl ComparisonCache {
         (input.digest()? == last.input_digest).then(|| Arc::clone(&last.findings))
     }
 
-    /// Caches the result of a comparison that started at `mark`, or at an unknown position. If watches don't
-    /// cover the result, clears the cache instead.
+    /// Caches the result of a comparison that started at `mark`, or at an unknown position if `mark` is
+    /// `None`. If watches don't cover the result, clears the cache instead.
     pub fn store(
         &mut self,
         input: &ComparisonInput<'_>,

@@ -1,12 +1,11 @@
-//! Objects that may be pruned or deleted only after a person has confirmed it.
+//! Objects whose deletion or pruning a user must confirm.
 
 use std::collections::BTreeMap;
 
 use tidegate_model::{Object, ObjectKey, SyncOptions};
 use tidegate_planner::requires_confirmation;
 
-/// Objects that may be pruned or deleted only after a person has confirmed it (`Delete=confirm`,
-/// `Prune=confirm`).
+/// Objects whose deletion or pruning a user must confirm (`Delete=confirm`, `Prune=confirm`).
 pub(super) struct Confirmations<'a> {
     options: &'a SyncOptions,
     /// Manifests by group, kind and name.
@@ -27,8 +26,8 @@ impl<'a> Confirmations<'a> {
     /// object.
     pub fn is_required(&self, key: &ObjectKey, live: Option<&Object>) -> bool {
         let named = self.manifests.get(&(key.group.as_str(), key.kind.as_str(), key.name.as_str()));
-        // If there are several matching manifests, the last one is used. A manifest without a namespace may
-        // belong to this object.
+        // If several manifests match, the last manifest is used. A manifest without a namespace may belong to
+        // this object.
         let last = |is_it: &dyn Fn(&str) -> bool| {
             named.into_iter().flatten().rev().copied().find(|object| is_it(object.namespace()))
         };
@@ -70,7 +69,7 @@ mod tests {
             (&[], &[("web", "Prune=true")], Some("Prune=confirm"), true),
             (&[], &[], Some("Delete=confirm"), true),
             (&[], &[], Some("Prune=false"), false),
-            // An annotation overrides the two options of the Application separately.
+            // An annotation overrides each of the Application's two options separately.
             (&["Delete=confirm"], &[("web", "")], None, true),
             (&["Delete=confirm"], &[("web", "Delete=true")], Some("Delete=false"), false),
             (&["Delete=confirm"], &[("web", "Prune=true")], None, true),

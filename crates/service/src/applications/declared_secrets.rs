@@ -188,7 +188,7 @@ pub(crate) async fn apply_changes(
     }
 }
 
-/// Returns the credentials that can be used, and logs a warning for the others.
+/// Returns the valid credentials, and logs a warning for each invalid object.
 pub(crate) fn usable_credentials(secrets: &DeclaredSecrets) -> Credentials {
     let (credentials, problems) = secrets.credentials();
     problems.iter().for_each(|problem| tracing::warn!(problem, "invalid repository credentials"));

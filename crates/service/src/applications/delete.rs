@@ -11,12 +11,12 @@ use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW_PREFIX};
 use tidegate_model::argo::Application;
 use tidegate_model::{Cascade, OperationId, Plan, SyncRequest};
 use tidegate_planner::count_deletion_hooks;
+use tidegate_state::last_sync::{self, LastSync};
 
 use super::admission::check_signatures;
 use super::destinations::ResolvedDestination;
 use super::operation_history;
 use super::shared_state::{RevisionLookup, SharedState};
-use crate::last_sync::{self, LastSync};
 
 /// Returns the commits that contain the deletion hooks (empty if there are no hooks), and the operation ID.
 /// Doesn't start the operation.
@@ -50,7 +50,7 @@ pub(crate) async fn engine_request(
     // Deletions are checked in the same way as other writes, except that sync windows don't apply.
     let mut policy = shared.projects.unchecked_policy(application, &place)?;
     if count_deletion_hooks(&targets.targets) == 0 {
-        // A deletion doesn't write anything from a repository. It must therefore not fail because a
+        // A deletion without hooks doesn't write anything from a repository, so it must not fail because a
         // repository is no longer permitted.
         policy.repositories.clear();
     }
@@ -78,7 +78,7 @@ pub(crate) async fn deletion_plan(
         deletion::runs_hooks(&requested),
     ) {
         (Ok((_, targets)), _) => targets,
-        // It doesn't matter if hooks that won't run can't be read.
+        // Hooks that won't run don't have to be readable.
         (Err(_), false) => Targets::default(),
         (Err(problem), true) => return Err(problem),
     };
@@ -101,8 +101,8 @@ fn resolve_destination(
 }
 
 /// Returns the manifests that contain the hooks, and their commits. Reads the repositories at the `known`
-/// commits. Without these, reads the current commits, which may contain a fixed hook. If that isn't possible,
-/// uses the manifests of the last sync in the log.
+/// commits. If `known` is empty, reads the current commits, which may contain a fixed hook. If no hooks can
+/// be read from the repositories, uses the manifests of the last sync in the log.
 async fn hook_manifests(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -140,7 +140,7 @@ async fn hook_manifests(
             )
         }
     };
-    // The Application isn't known to have hooks.
+    // The finalizers don't request hooks, so the deletion continues without hooks.
     if application.metadata.finalizers.iter().all(|one| needs_no_hooks(one)) {
         return Ok((Vec::new(), Targets::default()));
     }

@@ -1,7 +1,7 @@
 //! Order in which an ApplicationSet's Applications are deleted.
 //!
-//! A deleted Application's objects are deleted when it is the Application's turn, no matter which client
-//! deleted it. For example, the Kubernetes garbage collector deletes all Applications at once if an
+//! A deleted Application's objects remain until it is the Application's turn, no matter which client deleted
+//! the Application. For example, the Kubernetes garbage collector deletes all Applications at once if an
 //! ApplicationSet is deleted in the foreground.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_applicationset::ownership::owning_appset;
 use tidegate_model::argo::Application;
 
-use super::store::AppKey;
+use tidegate_application::AppKey;
 
 /// Applications whose deletion each ApplicationSet has allowed to proceed.
 #[derive(Default)]
@@ -42,8 +42,7 @@ impl DeletionQueue {
         self.state().is_settled = true;
     }
 
-    /// Sets which of an ApplicationSet's Applications may be deleted now. Returns true if this changes
-    /// anything.
+    /// Sets the Applications of an ApplicationSet that may be deleted now. Returns true if they have changed.
     pub fn set_released(&self, key: &AppKey, set: &str, application_uids: BTreeSet<String>) -> bool {
         let mut state = self.state();
         let before = state.appsets.get(key);

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tidegate_application::AppKey;
 use tidegate_application::dependencies::ApplicationName;
 use tidegate_model::argo::Application;
 
 use super::application_cache::ApplicationCache;
-use super::store::AppKey;
 
 /// Dependencies and dependents of each Application. Applications that have neither aren't stored.
 #[derive(Default)]
@@ -78,8 +78,7 @@ impl DependencyGraph {
         cache: &ApplicationCache,
     ) -> Option<Vec<(AppKey, Arc<Application>)>> {
         let own = to_name(key);
-        // A dependent only blocks Applications in its own namespace, unless it is in the control plane's
-        // namespace.
+        // A dependent outside the control plane's namespace blocks only Applications in its own namespace.
         let needed = self.state().all_dependencies(key);
         let heard = self.dependents(key)?.into_iter();
         let heard = heard.filter(|other| to_name(other).affects(&own) && !needed.contains(other));

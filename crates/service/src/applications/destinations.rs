@@ -32,7 +32,7 @@ use super::repositories::RepositoryFiles;
 /// Name and address that Applications use for the managed cluster.
 const IN_CLUSTER_NAME: &str = "in-cluster";
 const IN_CLUSTER_SERVER: &str = "https://kubernetes.default.svc";
-/// Namespace for objects that don't specify one.
+/// Default namespace for objects that don't specify a namespace.
 const DEFAULT_NAMESPACE: &str = "default";
 /// Maximum number of concurrent comparisons per cluster.
 pub(crate) const CONCURRENT_COMPARISONS_MAX: usize = 8;
@@ -44,7 +44,7 @@ pub struct Destinations(Arc<DestinationsInner>);
 struct DestinationsInner {
     destination: Destination,
     cluster: Arc<dyn Cluster>,
-    /// Namespace for objects that don't specify one.
+    /// Default namespace for objects that don't specify a namespace.
     namespace: String,
     permits: Arc<Semaphore>,
     impersonation: ImpersonationMode,
@@ -133,8 +133,8 @@ impl ClusterLookupError {
 
 /// Cluster to which a destination refers.
 enum DestinationCluster {
-    /// The managed cluster. Contains the project that it is restricted to, or an empty string for all
-    /// projects.
+    /// The managed cluster. Contains the project that the cluster is restricted to, or an empty string for
+    /// all projects.
     Managed(String),
     Declared(Box<ClusterSecret>),
 }
@@ -179,8 +179,8 @@ impl ServerConnection {
 }
 
 impl Destinations {
-    /// Creates the destinations, starting with the managed cluster. `namespace` is used for objects that
-    /// don't specify one.
+    /// Creates the destinations, starting with the managed cluster. `namespace` is the default namespace for
+    /// objects that don't specify a namespace.
     pub fn new(destination: Destination, cluster: Arc<dyn Cluster>, namespace: String) -> Self {
         Self(Arc::new(DestinationsInner {
             destination,
@@ -320,7 +320,7 @@ impl Destinations {
             return;
         }
         declaration.problem = Some(format!(
-            "its config has execProviderConfig with the command {command:?}, which is not allowed; start `tidegate serve` with \
+            "config contains execProviderConfig with the command {command:?}, which is not allowed; start `tidegate serve` with \
              --allow-exec-credentials {command}, or set a bearerToken"
         ));
         declaration.connection.exec = None;
@@ -375,7 +375,7 @@ impl Destinations {
             found = state.matching(|one| is_at(one, &server));
         }
         match found.as_slice() {
-            // The cluster's Secret specifies a different name for it.
+            // The managed cluster's Secret specifies a different name for the cluster.
             [_, ..] if found.iter().all(|one| is_own(&one.connection)) => {
                 Self::managed_for(requested, &found)
             }
@@ -472,7 +472,7 @@ impl Destinations {
         }
     }
 
-    /// Returns the reason why Tidegate doesn't know yet if a destination is available, or `None` if it knows.
+    /// Returns the reason why a destination's availability isn't known yet, or `None` if it is known.
     pub(crate) fn unchecked_reason(&self, destination: &ApplicationDestination) -> Option<String> {
         match self.resolve(destination) {
             Err(DestinationError::Unchecked(text)) => Some(text),

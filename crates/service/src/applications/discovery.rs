@@ -22,8 +22,8 @@ const WATCH_RETRY_DELAYS: WatchBackoff =
 const WATCHED_AGE_MAX: Duration = Duration::from_secs(600);
 /// Maximum age of discovery data that isn't watched.
 const UNWATCHED_AGE_MAX: Duration = Duration::from_secs(10);
-/// Maximum age of unwatched discovery data that is only used for charts. Comparing a chart doesn't require
-/// any other discovery request.
+/// Maximum age of unwatched discovery data that is only used to render charts. The limit is higher because
+/// comparing a chart doesn't otherwise require any discovery requests.
 const CHARTS_UNWATCHED_AGE_MAX: Duration = Duration::from_secs(60);
 /// Time during which a server may still update its discovery data after a kind's definition has changed.
 const SETTLING_TIME: Duration = Duration::from_secs(10);
@@ -31,8 +31,8 @@ const SETTLING_TIME: Duration = Duration::from_secs(10);
 /// same time.
 const SHARED_AGE_MAX: Duration = Duration::from_millis(500);
 
-/// Delay before contacting an unresponsive cluster again. Without it, every waiting caller would run into the
-/// same timeout.
+/// Delay before contacting an unresponsive cluster again. Without the delay, every waiting caller would run
+/// into the same timeout.
 const UNREACHABLE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Change in a cluster that affects Applications.
@@ -44,7 +44,7 @@ pub(crate) enum ClusterChange {
     Namespace(String),
 }
 
-/// Cached data about one cluster. Dropping it stops the watches.
+/// Cached data about a cluster. Dropping the cache stops its watches.
 pub(crate) struct DiscoveryCache {
     state: Arc<Mutex<CacheState>>,
     /// Lock that is held during a request, so that concurrent callers share the result.
@@ -178,7 +178,8 @@ impl DiscoveryCache {
         answer
     }
 
-    /// Returns a namespace, or `Some(None)` if it doesn't exist. Returns `None` if that can't be determined.
+    /// Returns a namespace, or `Some(None)` if it doesn't exist. Returns `None` if the cache doesn't contain
+    /// this information.
     fn namespace(&self, name: &str) -> Option<Option<Object>> {
         let state = lock(&self.state);
         let found = state.namespaces.as_ref()?.get(name).map(|namespace| namespace.to_object(name));
@@ -226,8 +227,7 @@ impl CacheState {
 }
 
 /// Returns the discovery data for charts. If a group doesn't respond, its previous kinds are kept, or at
-/// least its version. Otherwise, charts would omit objects because of the missing kinds, and a sync would
-/// prune these objects.
+/// least its version. Without the kinds, charts would omit objects, and a sync would prune these objects.
 fn merge_capabilities(served: &Discovery, kube_version: String, before: &Capabilities) -> Capabilities {
     let each = served.kinds.iter().flat_map(|(kind, info)| {
         info.versions.iter().map(|version| Gvk::new(&kind.group, version, &kind.kind))
@@ -276,7 +276,7 @@ fn group_of(definition: &Object) -> &str {
     definition.name().split_once('.').map_or("", |(_, group)| group)
 }
 
-/// Log state for a failing watch. True from when the failure is logged until the watch works again.
+/// Log state for a failing watch. True if the current failure has already been logged.
 #[derive(Default)]
 struct WatchFailureLog(bool);
 
@@ -287,7 +287,8 @@ impl WatchFailureLog {
             return;
         }
         let may_not = error.kind == ErrorKind::Forbidden;
-        let hint = if may_not { "; grant list and watch on it to detect changes immediately" } else { "" };
+        let hint =
+            if may_not { "; grant list and watch on this kind to detect changes immediately" } else { "" };
         tracing::warn!(kind = %gvk, %error, "failed to watch {}: {instead}{hint}", gvk.kind);
     }
 

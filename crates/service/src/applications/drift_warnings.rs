@@ -20,8 +20,8 @@ pub(super) fn finding_condition(finding: &Warning) -> Option<(ConditionType, Str
     Some((kind, finding.to_string()))
 }
 
-/// Returns a condition for the other unexpected findings in the manifests. It lists the first few findings
-/// and how many more there are.
+/// Returns a condition for the unexpected findings that don't have their own condition type. The condition
+/// lists the first few findings and the number of remaining findings.
 pub(super) fn warnings_condition(findings: &[Warning]) -> Option<(ConditionType, String)> {
     let is_meant = |one: &&Warning| {
         one.severity == Severity::Warning

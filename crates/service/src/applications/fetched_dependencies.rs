@@ -1,9 +1,10 @@
-//! Dependencies that manifests have outside of their own source: permission to fetch them, and a record of
-//! which ones were fetched.
+//! Dependencies outside a manifest's own source: rules for fetching dependencies, and a record of the fetched
+//! dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tidegate_application::AppKey;
 use tidegate_application::credentials::without_credentials;
 use tidegate_application::instance_name;
 use tidegate_application::project;
@@ -15,9 +16,8 @@ use tidegate_source::{
 };
 
 use super::projects::{self, Projects};
-use super::store::AppKey;
 
-/// Application for which manifests are rendered, and the context for rendering them.
+/// Context for rendering an Application's manifests.
 #[derive(Clone)]
 pub(crate) struct RenderContext {
     pub key: AppKey,
@@ -98,7 +98,7 @@ impl FetchedDependencies {
     }
 
     /// Records the requested dependencies. If a fetch failed (`is_whole` is false), there may be further
-    /// dependencies, so the previous ones are kept.
+    /// dependencies, so the previous dependencies are kept.
     pub fn record(&self, key: &AppKey, mut used: Vec<UsedDependency>, is_whole: bool) {
         let mut all = self.lock();
         if !is_whole {
@@ -135,8 +135,8 @@ mod tests {
         }
     }
 
-    /// A dependency that couldn't be fetched is also observed. The same applies to previous dependencies,
-    /// which may still be needed.
+    /// A dependency that couldn't be fetched is also observed, and so are previous dependencies, which may
+    /// still be needed.
     #[test]
     fn fetched_and_failed_dependencies_are_observed() {
         let (fetched, key) = (FetchedDependencies::default(), |name: &str| AppKey {

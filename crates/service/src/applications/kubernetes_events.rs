@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tidegate_application::AppKey;
 use tidegate_cluster::{Cluster, ErrorKind};
 use tidegate_executor::{Clock as _, Event, EventKind, EventStream, SystemClock};
 use tidegate_model::argo::{API_VERSION, Application, Time};
 use tidegate_model::{Object, OperationPhase, Timestamp};
 
 use super::shared_state::SharedState;
-use super::store::AppKey;
 
 /// Maximum message length that the API server accepts, in characters.
 const MESSAGE_MAX: usize = 1000;
@@ -93,8 +93,8 @@ fn event_object(announced: &KubernetesEvent) -> Value {
     })
 }
 
-/// Returns the Event's reason, true if it is a normal Event, and its message. Returns `None` for most kinds
-/// of events.
+/// Returns the Event's reason, true if it is a normal Event, and its message. Returns `None` for an event
+/// that isn't reported as a Kubernetes Event.
 fn describe_event(what: &EventKind) -> Option<(&'static str, bool, String)> {
     Some(match what {
         EventKind::Accepted => ("OperationStarted", true, "operation started".to_owned()),
@@ -106,8 +106,9 @@ fn describe_event(what: &EventKind) -> Option<(&'static str, bool, String)> {
     })
 }
 
-/// Writes an Event for an operation that was rejected before it started, because the log doesn't contain such
-/// an operation. Does nothing if Applications aren't cluster resources.
+/// Writes an Event for an operation that was rejected before it started. The log doesn't contain such an
+/// operation, so its events don't report the rejection. Does nothing if Applications aren't cluster
+/// resources.
 pub(crate) async fn write_refusal_event(shared: &SharedState, application: &Application, message: &str) {
     if !shared.store.is_shared() {
         return;

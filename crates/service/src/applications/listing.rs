@@ -1,9 +1,8 @@
 //! Pages of Applications that are filtered, sorted and limited in size.
 //!
 //! A page starts after a position in the sort order. The position consists of values rather than a number, so
-//! added or removed Applications don't shift it. When sorting by name, each Application that exists the whole
-//! time is listed exactly once. In other sort orders, this is true for Applications whose sort value doesn't
-//! change.
+//! added or removed Applications don't shift it. An Application that exists while all pages are read is
+//! listed exactly once. In sort orders other than by name, its sort value must also remain unchanged.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -13,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::argo::{Application, SyncStatusCode};
 use tidegate_model::{HealthStatus, OperationOutcome};
 
-use super::store::AppKey;
-use crate::error::ServiceError;
-use crate::summaries::{health_status, project_name};
+use tidegate_application::AppKey;
+use tidegate_state::error::ServiceError;
+use tidegate_state::summaries::{health_status, project_name};
 
 /// Filter for Applications. An Application must match all fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -144,8 +143,8 @@ pub struct Page {
 pub enum PageStart {
     /// After the given position in the order.
     After(PagePosition),
-    /// After the given number of Applications, to show a part of a long list. Adding or removing Applications
-    /// before the page shifts it.
+    /// After the given number of Applications, to show a part of a long list. The page shifts if Applications
+    /// before it are added or removed.
     Offset(usize),
 }
 

@@ -5,11 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
+use tidegate_application::AppKey;
 use tidegate_executor::{Engine, EngineError, PolicyCheck};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::ApplicationSource;
 use tidegate_oplog::{Log, Lookup};
 use tidegate_source::RemoteAccess;
+use tidegate_state::error::ServiceError;
+use tidegate_state::gates::GateFile;
+use tidegate_state::state_dir::StateDir;
+use tidegate_state::stored_plans::StoredPlans;
+use tidegate_stores::applications::{ApplicationStore, StoreEvent};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
@@ -29,13 +35,8 @@ use super::projects::{self, Projects};
 use super::push_refresh::RepositoryObservations;
 use super::reconcile_metrics::ReconcileMetrics;
 use super::shared_state::{SharedState, UnpersistedApplications};
-use super::store::{AppKey, ApplicationStore, StoreEvent};
 use super::supervisor::start_supervisor;
 use super::watches::WatchRegistry;
-use crate::error::ServiceError;
-use crate::gates::GateFile;
-use crate::state_dir::StateDir;
-use crate::stored_plans::StoredPlans;
 
 /// Maximum number of pushes by which a slow subscriber may fall behind.
 const PUSH_BACKLOG_MAX: usize = 64;
@@ -48,7 +49,7 @@ pub struct ReconcileSettings {
     /// Fixed delay after each wave except the last one, used instead of waiting for health. `None` for no
     /// fixed delay.
     pub wave_delay: Option<Duration>,
-    /// Sync options that apply to Applications unless they override them.
+    /// Default sync options, which an Application can override.
     pub default_options: &'static [&'static str],
 }
 
@@ -171,7 +172,7 @@ impl ManagedApplications {
         if !interval.is_zero() {
             feeding.spawn(observe_periodically(Arc::clone(&shared), interval, supervisor.clone()));
         }
-        // At this point, the operations' permissions are known.
+        // Resume operations only now, because their permissions are known once the Applications are loaded.
         let unresumed_operations = resume_operations(&shared.engine, &shared.destinations).await?;
         let service = ApplicationService { shared, supervisor };
         Ok(Self { service, unresumed_operations, _forwarders: feeding })
@@ -195,7 +196,7 @@ impl ManagedApplications {
     }
 }
 
-/// Forwards changes to resources, to their objects and to clusters to the supervisor.
+/// Notifies the supervisor about changes to resources, their objects and clusters.
 fn forward_changes(
     shared: &Arc<SharedState>,
     supervisor: &ActorRef<SupervisorMessage>,

@@ -27,18 +27,18 @@ use tidegate_source::{
 use self::files::{FileKind, classify};
 use self::read_limit::ReadLimit;
 pub(crate) use self::source_revisions::SourceProblem;
+use tidegate_application::AppKey;
+
 use self::source_revisions::{SourceRevision, pair_revisions};
 use super::fetched_dependencies::{FetchedDependencies, RenderContext};
 use super::repositories::RepositoryFiles;
-use super::store::AppKey;
 use crate::generator_inputs::Providers;
 
 /// Maximum size of cached parsed manifests, in bytes of text. They use several times as much memory.
 const PARSED_BYTES_MAX: usize = 8 << 20;
 /// Maximum size of cached rendered manifests, in bytes. This suffices for thousands of Applications.
 const RENDERED_BYTES_MAX: usize = 64 << 20;
-/// Time after which unused parsed manifests are dropped. It may take up to twice as long until they are
-/// actually dropped.
+/// Time after which unused parsed manifests are dropped. Dropping them may take up to twice this time.
 const UNUSED_AFTER: Duration = Duration::from_secs(30);
 /// Source type for a source that doesn't contain manifests and only provides files for other sources.
 const REFERENCE_TYPE: &str = "Directory";
@@ -69,7 +69,8 @@ pub(crate) struct Manifests {
     files: Option<RepositoryFiles>,
     /// Credentials from the cluster.
     cluster_credentials: Mutex<Credentials>,
-    /// Repositories that generators use, by ApplicationSet. Their fetched content is also kept.
+    /// Repositories that generators use, by ApplicationSet. Content fetched from these repositories isn't
+    /// deleted.
     generator_repositories: Mutex<BTreeMap<AppKey, BTreeSet<Address>>>,
     /// HTTP client for SCM providers and plugins, together with the permitted servers.
     web: Web,
@@ -99,7 +100,8 @@ pub(crate) struct RenderedManifests {
 }
 
 impl Manifests {
-    /// Creates the manifests. `working` is the working directory for Helm and Kustomize.
+    /// Creates a `Manifests` value without cached content. `working` is the working directory for Helm and
+    /// Kustomize.
     pub fn new(base: PathBuf, reach: RemoteAccess, working: PathBuf, sourcing: SourceSettings) -> Self {
         let SourceSettings { files, helm, kustomize, providers, allowed, .. } = sourcing;
         let mut tools = Tools::new(working);
@@ -134,7 +136,7 @@ impl Manifests {
     }
 
     /// Starts a task that drops unused parsed manifests. Idle Applications don't need them, and parsing them
-    /// again is fast. The task stops when the manifests are dropped.
+    /// again is fast. The task stops when this value is dropped.
     pub fn drop_unused(self: &Arc<Self>) {
         let this = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -176,8 +178,8 @@ impl Manifests {
         }
     }
 
-    /// Reads the repository credentials and the signature keys again. If this fails, the previous ones remain
-    /// in use.
+    /// Reads the repository credentials and the signature keys again. If reading fails, the previous
+    /// credentials and keys remain in use.
     pub fn read_credentials(&self) {
         let mut credentials = match self.files.as_ref().map(RepositoryFiles::read).transpose() {
             Ok(credentials) => credentials.unwrap_or_default(),
@@ -252,8 +254,8 @@ impl Manifests {
         self.fetched.get(key)
     }
 
-    /// Keeps fetched content from repositories that the given sources and Applications or the generators use.
-    /// Deletes all other content.
+    /// Deletes fetched content, except content from repositories that the given sources, the given
+    /// Applications or any generators use.
     pub async fn retain_content(
         self: &Arc<Self>,
         applications: BTreeSet<AppKey>,
@@ -324,7 +326,7 @@ impl Manifests {
     }
 
     /// Records the dependencies that were fetched in addition to the sources, so that they are observed
-    /// together with them.
+    /// together with the sources.
     fn record_dependencies(
         &self,
         context: &RenderContext,
@@ -407,7 +409,7 @@ impl Manifests {
             match classify(&file.path, &file.content) {
                 FileKind::LfsPointer => {
                     problems.push(format!(
-                        "{}: the file is a Git LFS pointer, not a manifest; set enableLfs: \"true\" in the Secret of the repository to \
+                        "{}: the file is a Git LFS pointer, not a manifest; set enableLfs: \"true\" in the repository's Secret to \
                          fetch its content",
                         file.path
                     ));

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ractor::RpcReplyPort;
+use tidegate_application::AppKey;
 use tidegate_application::approval;
 use tidegate_application::operation::EngineProgress;
 use tidegate_application::refresh::RefreshLevel;
@@ -11,12 +12,12 @@ use tidegate_lifecycle::rollout::OperationReport;
 use tidegate_model::argo::OperationRequest;
 use tidegate_model::{Cascade, Digest, OperationId, PlanApproval, Timestamp};
 use tidegate_source::Address;
+use tidegate_stores::applications::{ExternalTermination, StoreEvent, StoredApplication};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::comparison_result::{ComparisonResult, ComparisonStart};
 use super::plan_check::PlanCheck;
 use super::projects::global_project_settings::GlobalProjectsUpdate;
-use super::store::{AppKey, ExternalTermination, StoreEvent, StoredApplication};
 
 /// Reply to a request: either success or the reason why the request failed.
 pub(crate) type Reply = RpcReplyPort<Result<(), String>>;
@@ -24,7 +25,7 @@ pub(crate) type Reply = RpcReplyPort<Result<(), String>>;
 /// Operation requested by a progressive sync.
 pub(crate) struct ChildOperation {
     pub request: Box<OperationRequest>,
-    /// Operations whose work doesn't have to be repeated. `None` if the operation must run in any case.
+    /// Operations whose work doesn't have to be repeated. `None` if the operation must always run.
     pub adoption: Option<AdoptableOperations>,
     /// Receives the current state and all later states. If the receiver is dropped before the operation ends,
     /// the progressive sync sends the request again.
@@ -135,8 +136,8 @@ pub(crate) enum AppMessage {
     Approve { hash: Digest, approval: PlanApproval, reply: Reply },
     /// Reports that the waiting plan may be outdated.
     MarkPlanStale,
-    /// Result of planning the operation or checking its plan. `request` is the operation for which this was
-    /// done.
+    /// Result of planning the operation or checking its plan. `request` is the operation that was planned or
+    /// checked.
     PlanChecked { request: Box<OperationRequest>, check: PlanCheck },
     /// Terminates the current operation. If `operation` is set, terminates only that operation.
     Terminate { operation: Option<OperationId>, by: String, reply: Reply },
@@ -155,6 +156,6 @@ pub(crate) enum AppMessage {
     /// Stops a progressive sync's operation. Replies with success once the operation has finished or can no
     /// longer start. Doesn't reply if the engine stops.
     StopChild { operation: OperationId, by: String, reply: Reply },
-    /// Wakes the actor, which then does everything that is due.
+    /// Wakes the actor, which then does all work that is due.
     Wake,
 }

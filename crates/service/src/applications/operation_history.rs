@@ -1,4 +1,4 @@
-//! The log's operations of an Application whose status may have been lost.
+//! Reads an Application's operations from the operation log, in case the Application's status was lost.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use tidegate_model::argo::Application;
 use tidegate_model::{OperationId, OperationPhase, SyncRequest};
 use tidegate_oplog::{ApplicationInventory, Log, LogError, Lookup, TypedLog as _};
 use tidegate_planner::Target;
+use tidegate_state::error::ServiceError;
+use tidegate_state::last_sync;
+use tidegate_state::operations::{self, OperationEntry, list_operations};
 
 use super::shared_state::SharedState;
-use crate::error::ServiceError;
-use crate::last_sync;
-use crate::operations::{self, OperationEntry, list_operations};
 
 /// Name under which `orphaned_syncs` pauses and terminates operations.
 pub(super) const CLEANUP_ACTOR: &str = "the deletion of its Application";
 
-/// Returns true if an operation was stopped because its Application was deleted. This doesn't affect a later
-/// Application with the same name.
+/// Returns true if an operation was stopped because its Application was deleted. Such an operation doesn't
+/// belong to a new Application with the same name.
 fn is_orphaned(view: &OperationView) -> bool {
     [&view.paused_by, &view.terminated_by].into_iter().flatten().any(|by| by == CLEANUP_ACTOR)
 }
@@ -91,7 +91,7 @@ pub(crate) async fn inventory(shared: &SharedState, request: &SyncRequest) -> Op
     let (log, application) = (Arc::clone(&shared.log), request.application.clone());
     let cluster = cluster_identity(&request.destination)?;
     let reading = tokio::task::spawn_blocking(move || log.inventory(&cluster, &application)).await;
-    // Without an inventory, the cluster is searched, as it is for an Application that never had one.
+    // Without an inventory, the cluster is searched, as for an Application that has never had an inventory.
     reading.unwrap_or(Err(LogError::Poisoned)).unwrap_or_else(|error| {
         tracing::warn!(application = request.application, %error, "failed to read the inventory; searching the cluster instead");
         None
@@ -148,7 +148,7 @@ fn logged_operation(log: &Log, summary: Summary) -> LoggedOperation {
     }
 }
 
-/// Returns an operation's result if it has finished, no matter who requested it.
+/// Returns an operation's result if the operation has finished, no matter which client requested it.
 pub(crate) async fn operation_result(
     shared: &Arc<SharedState>,
     operation: OperationId,
@@ -205,7 +205,7 @@ pub(crate) async fn manifests(
     Ok(known.map(|known| known.targets.targets))
 }
 
-/// Returns the progress of an operation for which the log only contains a summary.
+/// Returns the progress of an operation whose log contains only a summary.
 pub(crate) fn progress_from_summary(summary: Summary) -> EngineProgress {
     let Summary { phase, message, started_at, finished_at, .. } = summary;
     EngineProgress { phase, message, started_at, finished_at, retry_count: 0, resources: Vec::new() }

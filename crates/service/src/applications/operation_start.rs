@@ -1,5 +1,4 @@
-//! Starts an operation with or without a stored plan. Checks its request, determines its gates, and returns
-//! the reason if it isn't executed.
+//! Checks and gates for starting an operation, and reasons why an operation doesn't run.
 
 use std::collections::BTreeSet;
 
@@ -152,8 +151,8 @@ pub(crate) fn allow_fetched(mut policy: ProjectPolicy, manifests: &RenderedManif
 }
 
 /// Returns an operation's gates. At each wave, the operation waits for the sync windows that applied when it
-/// started, which are persisted with it. The definition of a project's windows has the project's name and
-/// replaces any other definition with that name.
+/// started. These windows are persisted with the operation. The definition of a project's windows has the
+/// project's name and replaces any other definition with that name.
 pub(crate) fn operation_targets(
     definitions: GateDefinitions,
     windows: Vec<Window>,

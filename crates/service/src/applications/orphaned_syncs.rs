@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_application::AppKey;
 use tidegate_application::operation;
 use tidegate_executor::EngineError;
 use tidegate_model::OperationId;
 
 use super::operation_history::{self, CLEANUP_ACTOR, OpenSync};
 use super::shared_state::SharedState;
-use super::store::AppKey;
 
 /// Interval between checks for finished hooks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

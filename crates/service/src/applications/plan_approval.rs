@@ -12,6 +12,8 @@ use tidegate_lifecycle::operation::CallError;
 use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{ClaimConflictPolicy, Digest, OperationId, Severity, SyncRequest, Warning};
 use tidegate_oplog::LogError;
+use tidegate_state::error::ServiceError;
+use tidegate_state::stored_plans::{StoredPlanMetadata, StoredPlans};
 
 use super::admission::{admit, check_signatures};
 use super::destinations::ResolvedDestination;
@@ -22,8 +24,6 @@ use super::operation_start::{
 use super::plan_check::{PendingPlan, PlanCheck, PlanFailure};
 use super::rendering::RenderError;
 use super::shared_state::{RevisionLookup, SharedState};
-use crate::error::ServiceError;
-use crate::stored_plans::{StoredPlanMetadata, StoredPlans};
 
 impl From<RenderError> for PlanFailure {
     fn from(error: RenderError) -> Self {
@@ -57,7 +57,7 @@ pub(crate) async fn plan_or_check(
     .await
     {
         Ok(input) => input,
-        // The operation keeps waiting, because the cause may be fixed.
+        // The operation keeps waiting, because a user may fix the cause.
         Err(PlanFailure::Invalid(reason)) if before.is_some() => {
             return PlanCheck::Unplanned(PlanFailure::Unavailable(reason));
         }
@@ -73,7 +73,7 @@ pub(crate) async fn plan_or_check(
     {
         match check_unchanged(shared, &input, stored.clone(), true).await {
             Ok(()) if before.is_some() => return PlanCheck::Current,
-            // An earlier process stored this plan, and someone may have approved it since.
+            // An earlier process stored this plan, and a user may have approved it since.
             Ok(()) => return PlanCheck::Stored(Box::new(PendingPlan::from_stored(line, &stored))),
             Err(PlanError::Outdated(_)) => {}
             Err(PlanError::Call(error)) => return PlanCheck::Unplanned(from_call_error(error)),
@@ -246,11 +246,14 @@ fn check_application(
     let hash = plan.hash().short();
     let request = &plan.request;
     if request.application != instance_name(application) {
-        return Err(format!("plan {hash} belongs to application {}, not to this one", request.application));
+        return Err(format!(
+            "plan {hash} belongs to application {}, not to this application",
+            request.application
+        ));
     }
     if request.destination != place.destination || request.namespace != place.namespace {
         return Err(format!(
-            "plan {hash} is for a different destination than the current one of the application; create a new plan"
+            "plan {hash} is for a different destination than the application's current destination; create a new plan"
         ));
     }
     Ok(())
@@ -304,7 +307,7 @@ pub(crate) async fn with_plans<T: Send + 'static>(
 ) -> Result<T, ServiceError> {
     let Some(plans) = shared.plans.clone() else {
         return Err(ServiceError::refused(
-            "cannot store plans: no permission to read the key of the state directory; run as its owner, or set the key in TIDEGATE_LOG_KEY",
+            "cannot store plans: no permission to read the state directory's key; run as the owner of the state directory, or set the key in TIDEGATE_LOG_KEY",
         ));
     };
     match tokio::task::spawn_blocking(move || work(&plans)).await {
@@ -334,7 +337,7 @@ pub(crate) fn refuse_unapproved(policy: &ApprovalPolicy, request: &OperationRequ
     Ok(())
 }
 
-/// Result of an operation that turned out to require approval just before it started.
+/// Message of an operation that ended without writing, because it turned out to require approval.
 pub(crate) const UNAPPROVED_RESULT: &str =
     "the operation's plan requires an approval and has not been approved; nothing was written";
 

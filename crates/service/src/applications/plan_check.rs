@@ -4,15 +4,15 @@ use tidegate_application::approval::PlanRequesters;
 use tidegate_application::operation;
 use tidegate_executor::StoredPlan;
 use tidegate_model::argo::OperationRequest;
+use tidegate_state::error::ServiceError;
+use tidegate_state::stored_plans::StoredPlanMetadata;
 
 use super::destinations::DestinationError;
-use crate::error::ServiceError;
-use crate::stored_plans::StoredPlanMetadata;
 
 /// Number of characters in an abbreviated commit.
 const SHORT_COMMIT_CHARS: usize = 7;
 
-/// A stored plan, as kept by the Application's actor.
+/// A stored plan, as cached by the Application's actor.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingPlan {
     pub summary: StoredPlanMetadata,
@@ -29,7 +29,7 @@ impl PendingPlan {
         Self { summary, description, revisions: operation::deployed_revisions(&plan.request) }
     }
 
-    /// Returns the people who requested or approved an operation that executes this plan.
+    /// Returns the creator of this plan and the requester of an operation that executes the plan.
     pub fn requesters<'a>(&'a self, request: &'a OperationRequest) -> PlanRequesters<'a> {
         PlanRequesters::for_execution(&self.summary.by, request)
     }
@@ -53,7 +53,7 @@ pub(crate) enum PlanCheck {
     Current,
     /// This plan was stored and replaces any earlier plan.
     Stored(Box<PendingPlan>),
-    /// It wasn't possible to create a plan.
+    /// No plan could be created.
     Unplanned(PlanFailure),
 }
 

@@ -1,4 +1,4 @@
-//! The projects, which are checked before each comparison and each write.
+//! Projects. Their rules are checked before each comparison and each write.
 
 pub(crate) mod global_project_settings;
 pub(crate) mod project_deletion;
@@ -16,23 +16,10 @@ use tidegate_executor::{PolicyCheck, load_time_zone};
 use tidegate_model::argo::{AppProject, Application, ApplicationSource};
 use tidegate_model::{DeployTarget, ObjectKey, ProjectPolicy, TimeZoneRules};
 use tidegate_source::{Repositories, RequiredKeys};
+use tidegate_stores::applications::{ProjectResults, ProjectSet};
 
 use super::destinations::{DestinationError, ResolvedDestination};
 use global_project_settings::{GlobalProjects, GlobalProjectsUpdate};
-
-/// All projects in the store.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ProjectSet {
-    /// Projects, by name. A project that can't be read is replaced with an error.
-    pub projects: BTreeMap<String, Result<Arc<AppProject>, String>>,
-    /// Reason why any project, including `default`, may be unreadable.
-    pub unreadable_reason: Option<String>,
-    /// Reason why more projects may appear soon. Applications whose project is missing wait for it.
-    pub pending_reason: Option<String>,
-}
-
-/// Projects, by name. A project that can't be used is replaced with an error.
-type ProjectResults = BTreeMap<String, Result<Arc<AppProject>, String>>;
 
 /// The projects that Applications can belong to.
 pub(crate) struct Projects {
@@ -55,7 +42,7 @@ struct ProjectsState {
     cluster_globals: GlobalProjects,
     /// All projects, combined with the global projects that they inherit from.
     effective: ProjectResults,
-    /// The project `default` to use if the store doesn't define one.
+    /// The `default` project to use if the store doesn't define this project.
     default_project: Result<Arc<AppProject>, String>,
 }
 
@@ -82,7 +69,7 @@ impl ProjectsState {
 }
 
 /// Combines a project with the global projects that it inherits from. Returns an error if a global project
-/// isn't available, because its restrictions can't be determined.
+/// isn't available, because the project's restrictions would be incomplete.
 fn with_globals(
     project: &Arc<AppProject>,
     globals: &GlobalProjects,
@@ -138,7 +125,7 @@ impl Projects {
         Self { impersonation, ..self }
     }
 
-    /// Calls a function with the projects as written.
+    /// Calls a function with the projects as written, without rules from global projects.
     fn with_declared<T: Default>(&self, ask: impl FnOnce(&ProjectResults) -> T) -> T {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         state.declared.as_ref().map(|written| ask(&written.projects)).unwrap_or_default()

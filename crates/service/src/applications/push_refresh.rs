@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ractor::ActorRef;
+use tidegate_application::AppKey;
 use tidegate_application::push_events::{PATHS_ANNOTATION, PushEvent};
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_model::argo::Application;
@@ -14,16 +15,15 @@ use super::application_cache::ApplicationCache;
 use super::manifests::Manifests;
 use super::messages::SupervisorMessage;
 use super::projects;
-use super::store::AppKey;
 
-/// A source's own manifest folder, as written in the annotation for paths.
+/// A source's own manifest folder, as written in the annotation that lists paths.
 const OWN_FOLDER: &str = ".";
 
 /// Applications to compare, and their priority.
 pub(crate) type AffectedApplications = BTreeMap<AppKey, PushPriority>;
 
-/// Priority of comparisons after a push. A repository may be used by thousands of Applications, of which a
-/// push only changes a few.
+/// Priority of comparisons after a push. Thousands of Applications may use a repository, but a push changes
+/// only a few of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PushPriority {
     /// A file in the Application's manifest folder has changed, or the event doesn't list the changed files.
@@ -32,7 +32,7 @@ pub(crate) enum PushPriority {
 }
 
 /// Repositories that are being observed, and the Applications to compare after the next observation. All
-/// requests that arrive during an observation share the next one.
+/// requests that arrive during an observation share the next observation.
 #[derive(Clone, Default)]
 pub(crate) struct RepositoryObservations(Arc<Mutex<BTreeMap<Address, AffectedApplications>>>);
 
@@ -98,7 +98,7 @@ pub(crate) fn affected_applications(
     let mut meant: BTreeMap<Address, AffectedApplications> = BTreeMap::new();
     for (key, application) in cache.all() {
         let beside = manifests.dependencies_of(&key).into_iter();
-        // It can't be determined which of a dependency's files are relevant.
+        // The relevant files of a dependency aren't known, so any pushed change may affect the Application.
         let is_about = |used: &UsedDependency| pushes.iter().any(|push| is_changed(push, &used.source, ""));
         let beside = beside.filter(is_about).map(|used| (used.address, PushPriority::Later));
         for (address, turn) in changed_repositories(pushes, &application, manifests).into_iter().chain(beside)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_executor::{DurationHistogram, HistogramSnapshot};
 use tidegate_model::argo::Application;
 
-use super::store::AppKey;
+use tidegate_application::AppKey;
 
 /// Upper bounds of the histogram buckets, in seconds, as in Argo CD.
 pub(crate) const DURATION_BOUNDS: &[f64] = &[0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0];

@@ -19,8 +19,8 @@ const HELM_TYPE: &str = "Helm";
 /// Error for manifests that couldn't be rendered.
 pub(crate) struct RenderError {
     pub message: String,
-    /// True if a chart needs the capabilities of a cluster that doesn't respond. The problem resolves itself
-    /// without user action.
+    /// True if a chart needs the capabilities of a cluster that doesn't respond. The problem disappears when
+    /// the cluster responds again.
     pub is_cluster_unreachable: bool,
     cause: FailureCause,
 }
@@ -44,13 +44,15 @@ impl SharedState {
         self.render_context_in(application, &place.namespace)
     }
 
-    /// Returns the context if only the namespace of the Application's objects can be determined.
+    /// Returns the context for rendering an Application whose objects are in the given namespace, without
+    /// data from its cluster.
     fn render_context_in(&self, application: &Application, namespace: &str) -> RenderContext {
         RenderContext::new(&self.projects, application, namespace)
     }
 
-    /// Renders something for an Application at a destination. Renders it again if it turns out that the
-    /// cluster's capabilities are needed. If `is_anew` is true, discards the cached capabilities.
+    /// Calls `make` to render an Application's content for a destination. If the result turns out to depend
+    /// on the cluster's capabilities, calls `make` again with these capabilities. If `is_anew` is true, first
+    /// discards the cached capabilities.
     pub async fn render<T, M: Future<Output = Result<T, SourceProblem>>>(
         &self,
         (application, place): (&Application, &ResolvedDestination),
@@ -119,7 +121,7 @@ pub(crate) async fn have_same_manifests(
 ) -> Result<bool, String> {
     let sources = Sources::from_application(application);
     let destination = &application.spec.destination;
-    // The same inputs produce the same manifests, whatever the cluster's capabilities are.
+    // The same inputs produce the same manifests, regardless of the cluster's capabilities.
     let parts = shared.render_context_in(application, &destination.namespace);
     let keys = |revisions| shared.manifests.manifest_keys(&sources, revisions, parts.clone());
     if let (Ok(before), Ok(now)) = (keys(before).await, keys(now).await)
@@ -130,7 +132,7 @@ pub(crate) async fn have_same_manifests(
     let place = shared.destinations.resolve(destination);
     let of = (application, &place);
     let before = render(shared, of, &sources, before).await;
-    // Render these revisions last, because the dependencies fetched for them are used from now on.
+    // Render these revisions last, because only the dependencies of the last rendering remain recorded.
     let now = render(shared, of, &sources, now).await;
     match (before, now) {
         (Ok(before), Ok(now)) => Ok(have_same_objects(&before.targets, &now.targets)),
@@ -152,9 +154,9 @@ async fn render(
     }
 }
 
-/// Checks that rendering failed because of the revisions themselves. Such revisions certainly differ from
-/// revisions that can be rendered. If a program or server rejects only one of two revisions, that revision is
-/// the cause.
+/// Checks that rendering failed because of the revisions themselves. The manifests of such revisions
+/// certainly differ from manifests that can be rendered. If a program or server rejects only one of two
+/// revisions, that revision is the cause.
 fn check_failures(failures: Vec<RenderError>) -> Result<(), String> {
     let is_single = failures.len() == 1;
     let is_certain = |one: &RenderError| match one.cause {

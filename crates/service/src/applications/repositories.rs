@@ -7,7 +7,7 @@ use tidegate_model::Object;
 use tidegate_planner::manifests::{Limits, parse};
 use tidegate_source::Credentials;
 
-use crate::error::ServiceError;
+use tidegate_state::error::ServiceError;
 
 /// Maximum size of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -57,7 +57,7 @@ impl RepositoryFiles {
                 )));
             }
             let content = fs::read(&file).map_err(wrong)?;
-            // The parser's messages may quote the content.
+            // The parser's messages may quote Secret values, so report only the lines.
             let unread = |errors: Vec<tidegate_planner::manifests::ManifestError>| {
                 let lines: Vec<_> = errors.iter().map(|error| format!("line {}", error.line)).collect();
                 let lines = lines.join(", ");

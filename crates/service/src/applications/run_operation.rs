@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::ActorRef;
+use tidegate_application::AppKey;
 use tidegate_application::approval;
 use tidegate_application::deletion::unfounded_deletion_message;
 use tidegate_application::operation::{self, EngineProgress};
@@ -20,7 +21,6 @@ use super::operation_start::{
     StartError, allow_fetched, check_options, check_selection, operation_targets, window_error,
 };
 use super::shared_state::{RevisionLookup, SharedState};
-use super::store::AppKey;
 use super::{delete, plan_approval};
 
 /// Minimum interval between updates of an operation's status.
@@ -65,7 +65,7 @@ pub(crate) async fn prepare(
     if request.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty()) {
         match shared.render_manifests((application, &place), &sources, &revisions).await {
             Ok(manifests) => check_selection(application, &request, &manifests.targets, &place.namespace)?,
-            // The operation waits for its cluster, as it would in other cases.
+            // The operation will wait for its cluster, like an operation without a selection.
             Err(unmade) if unmade.is_cluster_unreachable => {}
             Err(unmade) => return Err(unmade.message),
         }
@@ -91,7 +91,8 @@ pub(crate) async fn run(
     // have a different destination.
     match find_open_operation(&shared, operation).await {
         Some((there, view)) if !shared.destinations.is_reachable(&there) => {
-            let message = format!("waiting for the {there}, where it runs: the cluster is unreachable");
+            let message =
+                format!("waiting for the {there}, where the operation runs: the cluster is unreachable");
             notify(EngineProgress { message, ..progress_from_view(view) });
             shared.destinations.await_recorded(&there).await;
         }
@@ -141,7 +142,8 @@ pub(crate) async fn terminate(
 ) -> Result<bool, String> {
     let ending = async {
         match shared.engine.terminate(operation, by).await {
-            // The operation is only in the log. It will be terminated when it runs again.
+            // The operation is in the log but isn't running, so it must be resumed before it can be
+            // terminated.
             Err(EngineError::NotRunning { .. }) => match shared.engine.resume(operation).await {
                 Ok(()) => shared.engine.terminate(operation, by).await,
                 other => other,
@@ -169,7 +171,7 @@ pub(crate) async fn supersede(
     match tokio::time::timeout(TERMINATION_TIMEOUT, ending).await {
         Ok(Ok(()) | Err(EngineError::AlreadyFinished { .. })) => Ok(()),
         Ok(Err(EngineError::UnknownOperation { .. } | EngineError::NotRunning { .. })) => {
-            Err("it has not started yet".to_owned())
+            Err("the operation has not started yet".to_owned())
         }
         Ok(Err(EngineError::Rejected { reason, .. })) => Err(reason),
         Ok(Err(error)) => Err(error.to_string()),
@@ -219,8 +221,8 @@ async fn begin(
     let request = shared.operation_request(application, &requested, to, &revisions).map_err(refused)?;
     let held = operation_targets(shared.gates.read().await, windows, allow_fetched(mandate, &manifests));
     let targets = Targets { targets: manifests.targets.as_ref().clone(), ..held };
-    // If another of the Application's operations is running, such as one started by `tidegate sync`, it
-    // finishes first.
+    // If another operation of the Application is running, for example because of `tidegate sync`, that
+    // operation finishes first.
     Ok(shared.engine.ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Queue).await?)
 }
 

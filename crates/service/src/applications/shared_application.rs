@@ -1,12 +1,12 @@
-//! Application in shared memory. Otherwise, each of thousands of idle Applications would be stored several
-//! times: in its actor, in the cache, and as its persisted state.
+//! Application that its actor, the cache and the persisted state share. Without sharing, each of thousands of
+//! idle Applications would be in memory several times.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use tidegate_model::argo::Application;
 
-/// An Application in shared memory, which is copied on write.
+/// A shared Application, which is copied on write.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedApplication(Arc<Application>);
 
@@ -16,7 +16,7 @@ impl SharedApplication {
         Arc::clone(&self.0)
     }
 
-    /// Returns true if the other Application is equal. From then on, both share the same memory.
+    /// Returns true if the other Application is equal, and shares its memory from now on.
     pub fn share_if_equal(&mut self, other: &Arc<Application>) -> bool {
         let is_same = Arc::ptr_eq(&self.0, other) || self.0 == *other;
         if is_same {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tidegate_application::AppKey;
 use tidegate_application::approval::ApprovalPolicy;
 use tidegate_application::operation;
 use tidegate_application::push_events::WebhookChanges;
@@ -15,6 +16,9 @@ use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{Destination, SyncRequest};
 use tidegate_oplog::Log;
 use tidegate_source::Address;
+use tidegate_state::gates::GateFile;
+use tidegate_state::stored_plans::StoredPlans;
+use tidegate_stores::applications::ApplicationStore;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{broadcast, watch};
 
@@ -28,10 +32,7 @@ use super::messages::ChangedRepositories;
 use super::projects::{Projects, project_name};
 use super::push_refresh::RepositoryObservations;
 use super::reconcile_metrics::ReconcileMetrics;
-use super::store::{AppKey, ApplicationStore};
 use super::watches::WatchRegistry;
-use crate::gates::GateFile;
-use crate::stored_plans::StoredPlans;
 
 /// Applications whose published state hasn't been persisted yet.
 #[derive(Default)]
@@ -72,7 +73,7 @@ pub(crate) struct SharedState {
     pub interval: Duration,
     /// Fixed delay between waves, if any.
     pub wave_delay: Option<Duration>,
-    /// Sync options that apply to Applications unless they override them.
+    /// Default sync options, which an Application can override.
     pub default_options: &'static [&'static str],
     pub application_cache: ApplicationCache,
     pub unpersisted: UnpersistedApplications,

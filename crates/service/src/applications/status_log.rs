@@ -1,4 +1,4 @@
-//! Structured log for Applications. Each change to an Application's status is one line.
+//! Structured log of changes to Applications' statuses, with one line for each change.
 
 use tidegate_application::operation;
 use tidegate_application::sources::revisions_of_fields;
@@ -6,7 +6,7 @@ use tidegate_model::argo::{Application, ApplicationCondition, OperationState};
 use tidegate_model::{OperationOutcome, OperationPhase};
 use tracing::Level;
 
-use super::store::AppKey;
+use tidegate_application::AppKey;
 
 /// Logs the differences. For an Application's first state, logs the status and the conditions, but not the
 /// end of its last operation.
@@ -120,7 +120,7 @@ mod tests {
         let phase = |before: Option<&Application>, now: &Application| {
             newly_ended_operation(before, now).map(|state| state.phase)
         };
-        assert_eq!(phase(None, &first), None, "it is as an earlier process left it");
+        assert_eq!(phase(None, &first), None, "an earlier process has already logged it");
         assert_eq!(phase(Some(&first), &first), None);
         assert_eq!(phase(Some(&application_with_end(None)), &first), Some(OperationPhase::Failed));
         assert_eq!(phase(Some(&Application::default()), &first), Some(OperationPhase::Failed));

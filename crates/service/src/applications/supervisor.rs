@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tidegate_application::AppKey;
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_application::{conditions, dependencies};
 use tidegate_executor::{Clock as _, EngineError, SystemClock};
@@ -12,6 +13,7 @@ use tidegate_lifecycle::rollout::OperationReport;
 use tidegate_model::OperationId;
 use tidegate_model::argo::{Application, ConditionType};
 use tidegate_source::Address;
+use tidegate_stores::applications::{StoreEvent, StoredApplication};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -23,11 +25,10 @@ use super::orphaned_syncs;
 use super::projects;
 use super::projects::project_deletion::RETRY_DELAY;
 use super::shared_state::SharedState;
-use super::store::{AppKey, StoreEvent, StoredApplication};
 use crate::shutdown::stop_children;
 
-/// Maximum number of times that an actor is restarted. After that, its Application isn't reconciled until it
-/// changes.
+/// Maximum number of restarts of an actor. After the last restart, the actor's Application isn't reconciled
+/// until the Application changes.
 const RESTARTS_MAX: u32 = 3;
 
 /// Starts the supervisor. The receiver is notified once all existing Applications are loaded.
@@ -57,9 +58,9 @@ struct SupervisorState {
     children: BTreeMap<AppKey, Child>,
     linked_actors: HashMap<ActorId, AppKey>,
     settled_sender: Option<oneshot::Sender<()>>,
-    /// Timer for the next attempt to release projects. At most one is active.
+    /// Timer for the next attempt to release projects. At most one timer is active.
     release_timer: Option<AbortHandle>,
-    /// First operation of an Application that has the same name as a deleted one.
+    /// ID of the first operation of an Application that has the same name as a deleted Application.
     first_operations: BTreeMap<AppKey, OperationId>,
     /// Tasks that stop the syncs of deleted Applications. They are aborted when the supervisor stops.
     cleanup_tasks: JoinSet<()>,
@@ -256,7 +257,7 @@ impl SupervisorState {
                 let changed = self.shared.projects.set_projects(set);
                 match were_coming == self.shared.projects.has_pending_projects() {
                     true => self.compare_projects(&changed),
-                    // It can't be determined which projects were pending.
+                    // The names of the pending projects aren't known, so compare all Applications.
                     false => self.compare_all(),
                 }
                 self.release_projects(myself);
@@ -379,7 +380,7 @@ impl SupervisorState {
             let elsewhere =
                 application.filter(|one| self.shared.destinations.is_other_cluster(&one.spec.destination));
             if let (Some(actor), Some(application)) = (&child.actor, elsewhere) {
-                // Retry deletions that couldn't be started.
+                // A forced refresh retries a deletion that couldn't start.
                 let level =
                     if application.is_deleting() { RefreshLevel::Forced } else { RefreshLevel::Latest };
                 drop(actor.send_message(AppMessage::Compare(level)));

@@ -1,4 +1,4 @@
-//! Converts user requests from the command line and the API to operations of an Application.
+//! Converts user requests from the command line and the API to operations on an Application.
 
 use tidegate_application::supersede::{self, POLICY_INFO};
 use tidegate_model::ClaimConflictPolicy;
@@ -12,9 +12,9 @@ pub struct SyncParameters {
     /// Revisions for several sources, in source order. For an empty entry, the source's own revision is used.
     /// If the list is empty, `revision` is used.
     pub revisions: Vec<String>,
-    /// Deletes objects that are no longer in the manifests.
+    /// True if the sync deletes objects that are no longer in the manifests.
     pub prune: bool,
-    /// Runs the sync without writing anything.
+    /// True for a dry run, which doesn't write anything.
     pub dry_run: bool,
     /// Resources to sync; empty for all resources.
     pub resources: Vec<OperationResource>,
@@ -45,8 +45,8 @@ pub fn sync_operation(application: &Application, request: SyncParameters) -> Ope
     operation
 }
 
-/// Returns the action that an operation takes if another one is running, or `None` if it is rejected in this
-/// case.
+/// Returns an operation's policy for a conflict with a running operation, or `None` if the operation is
+/// rejected in a conflict.
 pub fn conflict_policy(request: &OperationRequest) -> Option<&str> {
     request.info_value(POLICY_INFO)
 }

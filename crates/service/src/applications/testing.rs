@@ -12,27 +12,30 @@ use async_trait::async_trait;
 use ractor::ActorRef;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tidegate_application::AppKey;
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
-use tidegate_cluster::{ApplyRequest, Call, Cluster, ClusterError, ErrorKind, Layer, Verb, WriteMode};
+use tidegate_cluster::{
+    ApplyRequest, Call, Cluster, ClusterError, ErrorKind, Layer, PendingCall, Verb, WriteMode,
+};
 use tidegate_executor::{Clock as _, Engine, GateRequest, RuntimeClock, Summary, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{AppProject, Application, OperationRequest, SyncOperation};
 use tidegate_model::{Destination, Object, OperationId};
 use tidegate_oplog::{Log, MemoryLog};
+use tidegate_state::error::ServiceError;
+use tidegate_state::gates::GateFile;
+use tidegate_state::notices::NoNotices;
+use tidegate_state::state_dir::StateDir;
+use tidegate_state::stored_plans::StoredPlans;
+use tidegate_stores::applications::{ApplicationStore, ProjectSet, StoreEvent, StoredApplication};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock, oneshot};
 
 use super::messages::SupervisorMessage;
 use super::shared_state::SharedState;
-use super::store::{AppKey, ApplicationStore, StoreEvent, StoredApplication};
-use super::{ApplicationService, Destinations, ManagedApplications, ProjectSet, SourceSettings};
+use super::{ApplicationService, Destinations, ManagedApplications, SourceSettings};
 use crate::control::client;
-use crate::error::ServiceError;
-use crate::gates::GateFile;
-use crate::notices::Notices;
-use crate::state_dir::StateDir;
-use crate::stored_plans::StoredPlans;
 
 /// Time limit for a test, which is only reached if the test hangs.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(600);
@@ -125,7 +128,7 @@ impl ApplicationStore for MemoryStore {
     }
 }
 
-/// Cluster that comparisons use. It counts requests.
+/// Cluster that comparisons use and that counts their requests.
 #[derive(Clone)]
 struct CountingCluster {
     sim: SimCluster,
@@ -139,11 +142,7 @@ impl Layer for CountingCluster {
         &self.sim
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         self.calls.lock().unwrap().push(call.verb);
         if call.verb == Verb::Discover && self.is_silent.load(Ordering::SeqCst) {
             return Err(ClusterError::new(ErrorKind::Unavailable, "no response"));
@@ -171,14 +170,7 @@ pub struct TestEnvironment {
 }
 
 /// Discards all notices.
-pub struct NoNotices;
-
-impl Notices for NoNotices {
-    fn warn(&self, _: &str) {}
-    fn note(&self, _: &str) {}
-}
-
-/// Gates that are available in addition to the built-in ones.
+/// Gates that are available in addition to the built-in gates.
 #[derive(Clone, Default)]
 pub struct ExtraGates {
     /// Content of the gate file.

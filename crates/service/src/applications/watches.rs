@@ -15,9 +15,9 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::destinations::ResolvedDestination;
 use super::discovery::{ClusterChange, DiscoveryCache};
-use super::store::AppKey;
 use index::{ApplicationObjects, ObjectIndex, ScopeWatch};
 pub(crate) use index::{ObjectState, TrackedObject};
+use tidegate_application::AppKey;
 
 /// Delays before restarting a watch that has ended. The delay grows with each failed attempt.
 const WATCH_RETRY_DELAYS: WatchBackoff =
@@ -33,8 +33,8 @@ struct Inner {
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// Position in the sequence of changes to one Application. If it is still the same, no change to the
-/// Application's objects has been observed.
+/// Position in the sequence of changes to an Application's objects. While the position is unchanged, no
+/// change has been observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatchPosition {
     destination: Destination,
@@ -79,8 +79,8 @@ impl WatchRegistry {
     }
 
     /// Replaces an Application's objects, including objects that don't exist. The objects were read after
-    /// `since`. Returns the position up to which the read includes all reported changes, or `None` if it
-    /// doesn't include all of them.
+    /// `since`. Returns the position up to which the read includes all reported changes, or `None` if the
+    /// read misses a change.
     pub fn set_objects(
         &self,
         application: &AppKey,
@@ -126,8 +126,8 @@ impl WatchRegistry {
         Some(WatchPosition { destination: destination.clone(), clock })
     }
 
-    /// Returns true if the objects that were read differ from earlier reports. In that case, one of the two
-    /// is outdated.
+    /// Returns true if the objects that were read differ from earlier reports, so that either the read or the
+    /// reports are outdated.
     pub fn is_outdated(&self, application: &AppKey) -> bool {
         lock(&self.clusters).values().any(|watching| watching.is_outdated(application))
     }
@@ -161,8 +161,8 @@ impl ClusterWatches {
     }
 
     /// Replaces an Application's objects, including objects that don't exist. The objects were read after
-    /// `since`. Returns the position up to which the read includes all reported changes, or `None` if it
-    /// doesn't include all of them.
+    /// `since`. Returns the position up to which the read includes all reported changes, or `None` if the
+    /// read misses a change.
     pub fn set_objects(
         &self,
         application: &AppKey,
@@ -283,7 +283,7 @@ impl Inner {
                 left.extend(index.remove_from_watches(owner));
                 Self::start_watches(this, &mut index, owner);
             }
-            // This also stops the current watch if no Application needs it anymore.
+            // Also stops the current watch if no Application needs it anymore.
             index.end_unused(&left);
             return BTreeSet::new();
         }

@@ -1,5 +1,5 @@
-//! Requests for an ApplicationSet, and their responses. They are sent through the socket and over HTTP, so
-//! the JSON names are stable.
+//! Requests for an ApplicationSet, and the responses. Both are sent through the control socket and over HTTP,
+//! so their JSON names are stable.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +37,8 @@ pub enum AppSetAction {
         #[serde(default)]
         member: Option<String>,
     },
-    /// Retries an Application, or all failed Applications in a step. If neither is specified, restarts a
-    /// finished rollout.
+    /// Retries an Application, or all failed Applications in a step. If neither `step` nor `member` is
+    /// specified, restarts a finished rollout.
     Retry {
         /// Step number.
         #[serde(default)]

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tidegate_application::AppKey;
 use tidegate_applicationset::changes::{AppSetOutput, AppSetProblem};
 use tidegate_applicationset::requeue::{ReconcileOutcome, requeue_delay};
 use tidegate_applicationset::retry::RetryAnnotation;
@@ -34,6 +35,7 @@ use tidegate_lifecycle::teardown::Order;
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_planner::IgnoreError;
+use tidegate_stores::appsets::StoredAppSet;
 use tokio::sync::Mutex;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -44,12 +46,11 @@ use super::member_status::MemberStatusCache;
 use super::messages::{AppSetMessage, AppSetSupervisorMessage};
 use super::reconcile::{ReconcileInput, ReconcileResult, run_pass};
 use super::shared::AppSetShared;
-use super::store::StoredAppSet;
 use super::{cache_key, members, write_failure};
-use crate::applications::store::AppKey;
 
-/// Pause after a pass if Applications keep changing, as a multiple of the last pass's duration. It is at
-/// least `REST_MIN` and at most `REST_MAX`. A pass may wait several minutes for other servers.
+/// Pause after a pass while Applications keep changing, as a multiple of the last pass's duration. The pause
+/// is at least `REST_MIN`. It is at most `REST_MAX`, because a pass may wait several minutes for other
+/// servers.
 const REST_FACTOR: u32 = 4;
 const REST_MIN: Duration = Duration::from_millis(500);
 const REST_MAX: Duration = Duration::from_secs(10);
@@ -57,9 +58,9 @@ const REST_MAX: Duration = Duration::from_secs(10);
 const EVENT_DELAY_MAX: Duration = Duration::from_secs(5);
 /// Maximum time for which the targets of a progressive sync may be undetermined.
 const RESOLUTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// Delay before retrying to compare an Application's manifests with its target's manifests.
+/// Delay before another attempt to compare an Application's manifests with its target's manifests.
 const COMPARED_AGAIN_AFTER: Duration = Duration::from_secs(30);
-/// Delay before retrying a write that the store rejected.
+/// Delay before repeating a write that the store rejected.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Minimum interval between computations of the status.
 const STATUS_INTERVAL: Duration = Duration::from_millis(200);
@@ -140,9 +141,9 @@ pub(crate) struct ActorState {
     quiet_until: Timestamp,
     /// Time of the next automatic generation.
     generate_at: Option<Timestamp>,
-    /// Time at which the targets of a progressive sync could no longer be determined.
+    /// Time at which the targets of a progressive sync first couldn't be determined.
     unresolved_since: Option<Timestamp>,
-    /// Time of the next pass, unless an event reports a write or makes a comparison possible before then.
+    /// Time of the next pass, unless an earlier event reports a write or makes a comparison possible.
     next_pass_by: Option<Timestamp>,
     /// Reasons why manifests couldn't be compared with the targets' manifests, by Application.
     awaited: BTreeMap<String, String>,
@@ -151,9 +152,10 @@ pub(crate) struct ActorState {
     member_status: Arc<Mutex<MemberStatusCache>>,
     teardowns: Teardowns,
     foreign_deletions: ForeignDeletions,
-    /// Request to retry a finished run. It is published in the resource until it is fulfilled.
+    /// Request to retry a finished run. The resource contains this request until it is fulfilled.
     requested_retry: Option<RetryAnnotation>,
-    /// Time at which to look up the machines in the log again after one of them couldn't be resumed.
+    /// Time at which to look up the machines in the log again, because at least one machine couldn't be
+    /// resumed.
     recall_at: Option<Timestamp>,
     alarm: Option<(Timestamp, Alarm)>,
     /// All running tasks. Stopping the actor aborts them.
@@ -277,8 +279,8 @@ impl ActorState {
         move || drop(supervisor.send_message(AppSetSupervisorMessage::Forward(key.clone(), message())))
     }
 
-    /// Sends a message when a machine ends. This is necessary because a machine that is ended from outside
-    /// doesn't report it.
+    /// Sends a message when a machine ends. The machine itself doesn't report that another component ended
+    /// it.
     fn report_machine_end<M: Machine>(&self, running: RunningMachine<M>, message: fn() -> AppSetMessage) {
         let notify = self.change_notifier(message);
         tokio::spawn(async move {
@@ -341,13 +343,13 @@ impl ActorState {
         self.trigger = self.trigger.max(woken);
     }
 
-    /// Does everything that is due.
+    /// Performs all actions that are due.
     async fn step(&mut self, myself: &ActorRef<AppSetMessage>) {
         let is_recalled = self.recall_lost_machines(myself).await;
         match self.is_deleting() {
             false => self.start_pass(myself),
             true if is_recalled => self.progress_deletion(myself).await,
-            // The running machines haven't been determined yet.
+            // Wait until the running machines have been found in the log.
             true => {}
         }
         self.release_members(myself);
@@ -433,8 +435,7 @@ impl ActorState {
         (self.trigger, self.is_fresh) = (ReconcileTrigger::Ignore, self.is_fresh && !generates);
         let (shared, actor) = (Arc::clone(&self.shared), myself.clone());
         let looking = self.tasks.spawn(async move {
-            // A panic in a pass is reported like any other failure. A pass that was aborted doesn't do
-            // anything further.
+            // A panic in a pass is reported like any other failure. If the pass was aborted, nothing is sent.
             let passed =
                 AssertUnwindSafe(run_pass(shared, input)).catch_unwind().await.unwrap_or_else(|_| {
                     let text =
@@ -547,7 +548,7 @@ impl ActorState {
     }
 
     /// Handles the reason why no progressive sync was requested. Undetermined targets are usually temporary,
-    /// and are only an error if they persist.
+    /// so they are only an error if they persist.
     fn handle_request_error(&mut self, not: &RolloutRequestError) {
         let now = self.now();
         let since = *self.unresolved_since.get_or_insert(now);
@@ -568,7 +569,7 @@ impl ActorState {
             return;
         }
         if let Err(error) = self.shared.store.write_finalizer(&self.set).await {
-            tracing::warn!(set = %self.key, %error, "failed to remove the annotation {REFRESH_ANNOTATION}");
+            tracing::warn!(set = %self.key, %error, "failed to remove the {REFRESH_ANNOTATION} annotation");
         }
     }
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tidegate_application::AppKey;
 use tidegate_executor::{DurationHistogram, HistogramSnapshot};
 use tidegate_lifecycle::rollout::StepWait;
 use tidegate_model::argo::ApplicationSet;
 use tokio::sync::broadcast;
 
 use crate::applications::reconcile_metrics::DURATION_BOUNDS;
-use crate::applications::store::AppKey;
 use crate::resource_cache::ResourceCache;
 
 /// Status of all ApplicationSets. Cheap to clone: clones share their state.
@@ -42,7 +42,7 @@ impl Default for MetricsEntry {
 /// An ApplicationSet's metrics.
 #[derive(Clone, Debug)]
 pub struct AppSetMetrics {
-    /// Condition for which the progressive sync's current step is waiting.
+    /// Condition that the progressive sync's current step is waiting for.
     pub current_wait: Option<StepWait>,
     /// Durations of reconcile passes.
     pub pass_durations: HistogramSnapshot,
@@ -62,13 +62,14 @@ impl AppSetCache {
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the duration of a pass.
+    /// Adds the duration of a pass to the metrics.
     pub fn record_pass(&self, key: &AppKey, took: Duration) {
         self.lock_metrics().entry(key.clone()).or_default().pass_durations.observe(took);
     }
 
-    /// Records what the progressive sync's current step is waiting for, the number of skipped Applications,
-    /// and a description of the wait. Returns true if the last two haven't changed.
+    /// Records the condition that the progressive sync's current step is waiting for, the number of skipped
+    /// Applications, and a description of the wait. Returns true if the number and the description haven't
+    /// changed.
     pub fn record_rollout(
         &self,
         key: &AppKey,
@@ -83,17 +84,17 @@ impl AppSetCache {
         is_same
     }
 
-    /// Returns a description of what the progressive sync or deletion is waiting for.
+    /// Describes what the progressive sync or deletion is waiting for.
     pub fn awaited(&self, key: &AppKey) -> Option<String> {
         self.lock_metrics().get(key)?.awaited.clone()
     }
 
-    /// Returns the condition for which the progressive sync's current step is waiting.
+    /// Returns the condition that the progressive sync's current step is waiting for.
     pub fn current_wait(&self, key: &AppKey) -> Option<StepWait> {
         self.lock_metrics().get(key)?.current_wait
     }
 
-    /// Returns how many Applications the progressive sync has skipped.
+    /// Returns the number of Applications that the progressive sync has skipped.
     pub fn skipped_count(&self, key: &AppKey) -> u32 {
         self.lock_metrics().get(key).map_or(0, |course| course.skipped)
     }
@@ -136,7 +137,7 @@ impl AppSetCache {
         self.entries.subscribe()
     }
 
-    /// Returns the ApplicationSets that match `text`, or all ApplicationSets if it is `None`.
+    /// Returns the ApplicationSets that match `text`, or all ApplicationSets if `text` is `None`.
     pub fn find_matching(&self, text: Option<&str>) -> AppSetSearchResult {
         let (appsets, problems) = self.entries.find_matching(text);
         AppSetSearchResult { appsets, problems }

@@ -1,7 +1,7 @@
 //! Generator inputs that the service provides: repositories, declared clusters, objects in the managed
 //! cluster, and HTTP responses from other servers.
 //!
-//! As in `generate`, calls block, so they must run on a thread that is allowed to wait.
+//! As in `generate`, calls block, so they must run on a thread that is allowed to block.
 
 mod decisions;
 
@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tidegate_application::AppKey;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_generate::{
     Branch, Cluster, Decisions, GeneratorInputs, GitTree, PullRequest, QueryError, Reply,
@@ -25,14 +26,13 @@ use tidegate_source::{Address, AddressContext};
 
 use crate::applications::manifests::Manifests;
 use crate::applications::projects::{MissingProject, Projects};
-use crate::applications::store::AppKey;
 use crate::applications::{Destinations, SharedState};
 use crate::generator_inputs::{
     HttpResponses, ObjectSources, RepositoryInputs, RequestInputs, generator_cluster, project_of,
 };
 
-/// Generator inputs for one run of one ApplicationSet. During a run, the clusters don't change, and neither
-/// does the commit of each repository and revision.
+/// Inputs for a single run of an ApplicationSet's generators. The set of clusters doesn't change during the
+/// run, and each revision of a repository always resolves to the same commit.
 pub(crate) struct LiveInputs {
     sources: InputSources,
     key: AppKey,
@@ -41,17 +41,17 @@ pub(crate) struct LiveInputs {
     inputs: RepositoryInputs,
     clusters: Option<Arc<Vec<Cluster>>>,
     http: HttpResponses,
-    /// True if content fetched for this ApplicationSet isn't kept.
+    /// True if the repositories used in this run must not be kept for later runs.
     is_temporary: bool,
 }
 
 /// Purpose for which the generators run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GenerationPurpose {
-    /// A reconcile pass, which acts on the result. If `is_fresh` is true, queries repositories for new
+    /// A reconcile pass, which acts on the result. If `is_fresh` is true, repositories are queried for new
     /// revisions immediately instead of at their next observation.
     Reconcile { is_fresh: bool },
-    /// A preview with new revisions. No action follows from its result.
+    /// A preview based on new revisions. Nothing is changed because of its result.
     Preview,
 }
 
@@ -61,7 +61,7 @@ impl GenerationPurpose {
     }
 }
 
-/// Input sources that the service already has.
+/// Input sources that the service shares with other components.
 struct InputSources {
     manifests: Arc<Manifests>,
     destinations: Destinations,
@@ -97,8 +97,8 @@ impl LiveInputs {
         Self { sources, key: appset_key(set), project, inputs, clusters: None, http, is_temporary }
     }
 
-    /// Returns the repositories whose refs have changed, according to this run. Later observations won't
-    /// detect the same change again.
+    /// Returns the repositories whose refs have changed, as observed during this run. Later observations
+    /// won't report the same changes again.
     pub fn changed_repositories(&self) -> Vec<Address> {
         self.inputs.changed_repositories().iter().cloned().collect()
     }
@@ -113,7 +113,7 @@ impl LiveInputs {
         self.project.as_deref()
     }
 
-    /// Checks a commit's signature against the rules of the template's project, in the same way as for
+    /// Checks a commit's signature against the rules of the template's project. The rules are the same as for
     /// commits that are deployed.
     fn check_signature(&self, repository: &str, revision: &str, commit: &str) -> Result<(), QueryError> {
         let keys = self.project_name().map(|name| self.sources.projects.required_keys(name)).transpose();

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidegate_application::AppKey;
 use tidegate_application::refresh;
 use tidegate_application::rollout_operation::Deployment as Done;
 use tidegate_application::sources::{Sources, revisions_of_fields};
@@ -13,13 +14,12 @@ use tidegate_model::argo::{Application, ConditionType, HealthState, SyncStatus, 
 use tidegate_model::{HealthStatus, OperationId};
 
 use super::same_manifests::{ChosenTarget, RevisionEquivalence, TargetCandidate};
-use crate::applications::store::AppKey;
 use crate::applications::{Deployments, SharedState, projects};
 
 /// Maximum number of reasons in the description of an unhealthy Application.
 const REASONS_MAX: usize = 3;
 
-/// Cached results for an ApplicationSet's Applications.
+/// Cached comparisons and observations of an ApplicationSet's Applications.
 #[derive(Default)]
 pub(crate) struct MemberStatusCache {
     /// Revisions with the same manifests.
@@ -33,7 +33,7 @@ pub(crate) struct MemberStatusCache {
 pub(crate) struct MemberStatuses {
     /// Applications with a complete status, by name.
     pub members: BTreeMap<String, KnownMember>,
-    /// Reasons why the status of each of the other Applications couldn't be determined.
+    /// Reasons why the status of the remaining Applications couldn't be determined, by name.
     pub unknown: BTreeMap<String, String>,
     /// Reasons why manifests couldn't be compared with the targets' manifests.
     pub awaited: BTreeMap<String, String>,
@@ -45,8 +45,8 @@ impl MemberStatusCache {
     }
 
     /// Returns the status of the participating Applications, based on their generated specifications. If
-    /// `refresh` is set, queries each repository once for new revisions. Otherwise, uses the last
-    /// observation. `last` is the ApplicationSet's newest rollout.
+    /// `refresh` is set, queries each repository once for new revisions; otherwise, uses the last
+    /// observations. `last` is the ApplicationSet's newest rollout.
     pub async fn collect(
         &mut self,
         shared: &Arc<SharedState>,
@@ -90,8 +90,8 @@ impl MemberStatusCache {
         found
     }
 
-    /// Returns an Application's target, and the reason if manifests couldn't be compared with the target's
-    /// manifests. Newer revisions that have the same manifests aren't a new target.
+    /// Returns an Application's target. If the manifests couldn't be compared with the target's manifests,
+    /// also returns the reason. Newer revisions that have the same manifests aren't a new target.
     async fn find_target(
         &self,
         shared: &Arc<SharedState>,
@@ -151,8 +151,8 @@ impl MemberStatusCache {
         let before = deployed_before(live, deployments.newest.as_ref());
         let before = before.map(|(operation, revisions)| {
             let there = Target { revisions, spec };
-            // An operation that has reached the target counts as evidence in a rollout to that target, even
-            // if the Application isn't Healthy yet.
+            // Leave out an operation that has already deployed the target, so that a rollout to that target
+            // can adopt this operation. The Application may not be Healthy yet.
             let operation = operation.filter(|_| !is_target(there.clone()));
             DeployedState { operation, target: there }
         });
@@ -160,8 +160,8 @@ impl MemberStatusCache {
     }
 }
 
-/// Returns an Application's deployed revisions. If another controller synced the Application before, these
-/// are taken from its history.
+/// Returns an Application's deployed revisions. If another controller synced the Application previously, the
+/// revisions come from the Application's history.
 fn deployed_before(live: &Application, newest: Option<&Done>) -> Option<(Option<OperationId>, Vec<String>)> {
     let known = newest.map(|done| (Some(done.operation), done.revisions.clone()));
     let told = || {
@@ -170,15 +170,15 @@ fn deployed_before(live: &Application, newest: Option<&Done>) -> Option<(Option<
     known.or_else(told).filter(|(_, revisions)| !revisions.is_empty())
 }
 
-/// Returns true if the newest rollout observed that an Application was Healthy at this target, whether in
-/// this process or in an earlier one.
+/// Returns true if the newest rollout observed that an Application was Healthy at this target. An earlier
+/// process may have made this observation.
 fn was_observed_healthy(last: Option<&State>, name: &str, target: &Target) -> bool {
     let member = last.and_then(State::rollout).and_then(|rollout| rollout.members.get(name));
     member
         .is_some_and(|member| matches!(member.progress, Progress::Healthy { .. }) && member.target == *target)
 }
 
-/// Returns true if an Application's missing status will become available. Rollouts don't wait for an
+/// Returns true if the Application's missing status will become available. Rollouts don't wait for an
 /// Application that isn't compared.
 fn will_be_compared(live: &Application) -> bool {
     let is_wrong =
@@ -188,7 +188,7 @@ fn will_be_compared(live: &Application) -> bool {
         && !live.status.conditions.iter().any(|condition| is_wrong(&condition.kind))
 }
 
-/// Returns the key of a member. It is in the same namespace as its ApplicationSet.
+/// Returns a member's key. Members are in the same namespace as their ApplicationSet.
 pub(super) fn member_key(set: &AppKey, name: &str) -> AppKey {
     AppKey { namespace: set.namespace.clone(), name: name.to_owned() }
 }

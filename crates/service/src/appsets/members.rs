@@ -10,8 +10,8 @@ use super::cache_key;
 use super::member_status::member_key;
 use super::shared::AppSetShared;
 
-/// Returns the Applications that an ApplicationSet owns or whose names it generates. All of them are in its
-/// namespace.
+/// Returns the Applications that an ApplicationSet owns or whose names it generates. Only its own namespace
+/// is searched.
 pub(crate) fn cached_members(
     shared: &AppSetShared,
     set: &ApplicationSet,

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use ractor::RpcReplyPort;
+use tidegate_application::AppKey;
 use tidegate_application::push_events::WebhookChanges;
 use tidegate_lifecycle::NextAction;
 use tidegate_model::StreamId;
+use tidegate_stores::appsets::{AppSetEvent, StoredAppSet};
 
 use super::actions::{AppSetAction, AppSetExplanation};
 use super::reconcile::ReconcileResult;
-use super::store::{AppSetEvent, StoredAppSet};
-use crate::applications::store::AppKey;
 
 /// Reply port for the result of a request.
 pub(crate) type ReplyPort = RpcReplyPort<Result<(), String>>;
@@ -51,7 +51,7 @@ pub(crate) enum AppSetMessage {
     ForeignDeletions { uids: Vec<String>, is_deleting: Result<bool, String> },
     /// Wakes the actor, which then does everything that is due.
     Wake,
-    /// Runs the generators now.
+    /// Runs the generators immediately.
     Refresh { reply: ReplyPort },
     /// A request for the rollout or teardown. If `run` is set, the request applies only to that run.
     Action { action: AppSetAction, run: Option<StreamId>, by: String, reason: String, reply: ReplyPort },
@@ -59,8 +59,8 @@ pub(crate) enum AppSetMessage {
     Explain { reply: RpcReplyPort<AppSetExplanation> },
     /// A request to delete the ApplicationSet.
     Delete { orphan: bool, by: String, reason: String, reply: ReplyPort },
-    /// The store no longer contains the ApplicationSet. The reply is sent once none of its machines is
-    /// running.
+    /// The store no longer contains the ApplicationSet. The reply is sent once all of its machines have
+    /// stopped.
     Gone { reply: RpcReplyPort<()> },
 }
 

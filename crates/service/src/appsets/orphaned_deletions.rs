@@ -1,9 +1,10 @@
 //! Unordered deletions that were interrupted by a crash after the ApplicationSet had been deleted. This
-//! module completes the record of what happens to the Applications, or starts one if there is no record.
+//! module completes the record of what happens to the Applications, or creates the missing record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidegate_application::AppKey;
 use tidegate_applicationset::ownership::{owner_uid, owning_appset};
 use tidegate_applicationset::rollout::qualified_name;
 use tidegate_executor::{EngineError, MachineError, RunningMachine};
@@ -13,11 +14,10 @@ use tidegate_lifecycle::teardown::{
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_model::{StreamId, StreamKind};
 use tidegate_oplog::Lookup;
+use tidegate_state::error::ServiceError;
 
 use super::shared::AppSetShared;
 use super::teardown_effects::{RequiredUpdates, TeardownContext, TeardownEffects};
-use crate::applications::store::AppKey;
-use crate::error::ServiceError;
 
 #[derive(Debug, thiserror::Error)]
 enum RecordError {
@@ -48,7 +48,7 @@ pub(crate) fn member_spec(application: &Application) -> MemberSpec {
 }
 
 /// Resumes all orphaned deletions. `is_managed` returns true if an ApplicationSet with the given UID exists.
-/// In that case, its actor is responsible.
+/// In this case, the ApplicationSet's actor resumes the deletion.
 pub(crate) async fn resume_all(shared: &AppSetShared, is_managed: impl Fn(&AppKey, &str) -> bool) {
     if let Err(error) = record_unrecorded(shared, &is_managed).await {
         tracing::warn!(%error, "failed to finish recording the deletions of removed ApplicationSets");
@@ -77,7 +77,7 @@ async fn run_deletion(
     shared.applications.engine.run_machine(id, begin, move || TeardownEffects::new(parts.clone())).await
 }
 
-/// Returns the state of a teardown that only keeps a record.
+/// Returns a teardown's state if the teardown only keeps a record.
 async fn read_unordered(shared: &AppSetShared, id: StreamId) -> Result<Option<Teardown>, EngineError> {
     let state = shared.applications.engine.machine_state::<OrderedDeletion>(id).await?;
     let teardown = state.as_ref().and_then(|state| state.teardown()).cloned();
@@ -128,7 +128,7 @@ async fn start_record(
     uid.clone_into(&mut set.metadata.uid);
     let all = Lookup::of_appset(qualified_name(&set)).and_kind(StreamKind::TEARDOWN);
     for entry in engine.list_machines::<Event>(all).await? {
-        // For a compacted machine, the log only shows that it existed.
+        // The state of a compacted machine is unavailable, although the log shows that the machine existed.
         let known = engine.machine_state::<OrderedDeletion>(entry.stream).await.ok().flatten();
         if known.as_ref().and_then(|state| state.teardown()).is_some_and(|known| known.uid == uid) {
             return Ok(());

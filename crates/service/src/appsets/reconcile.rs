@@ -1,5 +1,5 @@
-//! A reconcile pass for an ApplicationSet. It generates and updates the Applications, and prepares a
-//! progressive sync. It can be aborted at any time, because all of its steps are safe to repeat.
+//! A reconcile pass for an ApplicationSet, which generates and updates the Applications and prepares a
+//! progressive sync. A pass can be aborted at any time, because all of its steps are safe to repeat.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,14 +47,14 @@ pub(crate) struct ReconcileInput {
 pub(crate) struct ReconcileResult {
     /// Generated Applications, except those of failed generators. `None` if all generators have failed.
     pub generated: Option<Arc<AppSetOutput>>,
-    /// Changes that are necessary.
+    /// Required changes to the Applications.
     pub changes: AppSetChanges,
     /// Reason why the pass failed.
     pub failure: Option<ReconcileFailure>,
     /// New finalizers for the ApplicationSet, or `None` if they don't change.
     pub finalizers: Option<Vec<String>>,
-    /// True if another pass is needed because a write conflicted with another one, failed temporarily, or
-    /// hasn't been reported by an event yet.
+    /// True if another pass is needed because a write caused a conflict, failed temporarily, or hasn't been
+    /// reported by an event yet.
     pub needs_another_pass: bool,
     /// Requested progressive sync.
     pub request: Option<Result<Request, RolloutRequestError>>,
@@ -105,10 +105,11 @@ async fn compute_pass(shared: &Arc<AppSetShared>, input: ReconcileInput) -> Reco
     let WriteSummary { has_written, is_outdated, failures, is_transient } =
         writes::write_changes(shared, &changes, deletes).await;
     passed.failure = changes.failure().or_else(|| failures.values().next_back().cloned());
-    // A temporary cluster outage must not allow a step to complete without one of its Applications.
+    // After a temporary failure, run another pass, so that no step completes without one of its Applications.
     passed.needs_another_pass = has_written || is_outdated || is_transient;
     if let Ok(generated) = generated {
-        // Without a failed generator's Applications, a step that must wait for them could complete.
+        // A step that must wait for a failed generator's Applications could complete if they were missing
+        // from the request.
         let is_whole = generated.errors.is_empty();
         if is_whole {
             prunes.set(generated.applications.values());
@@ -128,8 +129,8 @@ async fn compute_pass(shared: &Arc<AppSetShared>, input: ReconcileInput) -> Reco
     passed
 }
 
-/// Generates an ApplicationSet's Applications for use by the pure crates. Starts comparing Applications whose
-/// repositories have changed.
+/// Generates an ApplicationSet's Applications in the form that the pure crates use. Starts comparing
+/// Applications whose repositories have changed.
 pub(super) async fn generate_applications(
     shared: &Arc<AppSetShared>,
     set: &ApplicationSet,
@@ -190,7 +191,8 @@ fn first_error(errors: Vec<IgnoreError>) -> RolloutRequestError {
 }
 
 /// Returns the progressive sync that an ApplicationSet requests, and the reasons why manifests couldn't be
-/// compared with the targets' manifests. Applications that can't be written don't block the others.
+/// compared with the targets' manifests. An Application that can't be written doesn't block other
+/// Applications.
 async fn requested_rollout(
     shared: &Arc<AppSetShared>,
     set: &ApplicationSet,

@@ -4,14 +4,14 @@ use serde_json::Value;
 use tidegate_application::credentials::text_without_credentials;
 use tidegate_model::argo::ApplicationSet;
 
-/// Returns an ApplicationSet without any credentials in URLs. This includes sources, generators, list
-/// elements, patches, and the copy that `kubectl apply` keeps.
+/// Returns an ApplicationSet without the credentials in its URLs: in sources, generators, list elements,
+/// patches, and the copy that `kubectl apply` keeps.
 pub fn redact_appset(set: &ApplicationSet) -> ApplicationSet {
     let hidden = serde_json::to_value(set).and_then(|mut value| {
         redact_value(&mut value);
         serde_json::from_value(value)
     });
-    // The value was serialized from an ApplicationSet, so it can be parsed as one.
+    // Parsing can't fail, because the value was serialized from an ApplicationSet.
     hidden.unwrap_or_default()
 }
 

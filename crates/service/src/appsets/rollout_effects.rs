@@ -1,4 +1,4 @@
-//! Effects of a rollout. The Application actors run its operations, and observations come from the
+//! Effects of a rollout. The Application actors run the rollout's operations, and observations come from the
 //! application cache.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ractor::{ActorRef, ActorStatus};
+use tidegate_application::AppKey;
 use tidegate_application::automated;
 use tidegate_application::rollout_operation::{
     AdoptableOperations, ROLLOUT_REQUESTER, RolloutDeployment, deployment_request, rollback_request,
@@ -28,18 +29,17 @@ use tokio::time::{sleep, timeout};
 use super::member_status::{member_key, observe_member};
 use super::same_manifests::RevisionEquivalence;
 use super::subscriptions::{SubscriptionTask, WatchedApplications};
-use crate::applications::store::AppKey;
 use crate::applications::{ChildOperation, SharedState, SupervisorMessage, is_operation_known};
 
-/// Delay before requesting an operation again from an unavailable Application. A change event triggers an
-/// earlier request.
+/// Delay before requesting an operation again from an unavailable Application. If a change event arrives
+/// earlier, the operation is requested immediately.
 const RETRY_DELAY: Duration = Duration::from_secs(30);
 /// Interval between checks for changed gate definitions.
 const GATE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Applications that are synced with pruning. These are the Applications generated with `automated.prune`,
-/// unless it is turned off. During a progressive sync, the stored Applications don't contain this setting.
-/// `None` before the first pass.
+/// Applications that are synced with pruning: those generated with `automated.prune`, unless automated sync
+/// is disabled. During a progressive sync, the stored Applications don't contain this setting. `None` before
+/// the first pass.
 #[derive(Clone, Default)]
 pub(crate) struct PruningApplications(Arc<Mutex<Option<BTreeSet<String>>>>);
 
@@ -52,7 +52,7 @@ impl PruningApplications {
     }
 
     /// Returns true if an Application is synced with pruning. Until the generated Applications are available,
-    /// this is decided based on the stored Application.
+    /// the stored Application determines the result.
     fn contains(&self, live: &Application) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match known.as_ref() {
@@ -103,7 +103,8 @@ impl RolloutEffects {
         }
     }
 
-    /// Stops requesting a member's operation. Messages sent from now on arrive after all earlier requests.
+    /// Stops requesting a member's operation. Later messages to the supervisor arrive after all earlier
+    /// requests.
     fn end_operation(&mut self, name: &str) {
         if let Some((_, line)) = self.operations.remove(name) {
             line.close();
@@ -142,8 +143,8 @@ impl RolloutEffects {
     }
 }
 
-/// Returns who requested that an Application's operation be stopped, or `None` if the rollout stops it
-/// automatically.
+/// Returns the user who requested that an Application's operation be stopped, or `None` if the rollout stops
+/// the operation automatically.
 fn stop_requester<'a>(rollout: &'a Rollout, member: &str) -> Option<&'a Attribution> {
     let skipped = || match &rollout.members.get(member)?.progress {
         Progress::Stopping { then: StopOutcome::Skip(decision), .. } => Some(decision),
@@ -197,7 +198,7 @@ impl MachineEffects for RolloutEffects {
                     }
                 });
             }
-            // These are subscriptions.
+            // These commands are subscriptions.
             Command::Run { .. } | Command::WatchMember { .. } | Command::AskGate { .. } => {}
         }
     }
@@ -252,8 +253,8 @@ async fn choose_id(shared: &SharedState) -> Option<Result<OperationId, CallError
     }
 }
 
-/// Stops an operation. Returns success once it has finished or can no longer start. Returns `None` if the
-/// engine stops.
+/// Stops an operation. Returns success once the operation has finished or can no longer start. Returns `None`
+/// if the engine stops.
 async fn stop_operation(
     parts: &RolloutContext,
     name: &str,
@@ -266,7 +267,8 @@ async fn stop_operation(
     match answer.await {
         Ok(result) => Some(result.map_err(CallError::transient)),
         Err(_) if is_stopped(parts) => None,
-        // The actor has failed, or it has stopped together with its Application. The next actor will answer.
+        // The actor has failed, or it has stopped together with its Application. The call is repeated and
+        // reaches the next actor.
         Err(_) => Some(Err(CallError::transient(format!("application {name} did not respond")))),
     }
 }
@@ -283,20 +285,19 @@ struct MemberOperation {
     operation: OperationId,
     direction: Direction,
     revisions: Vec<String>,
-    /// Specification that the Application must have before the operation may start.
+    /// Specification that the Application must have before the operation starts.
     spec: Option<Digest>,
-    /// Evidence for adopting an operation, if another operation may have already brought the member to its
-    /// target.
+    /// Criteria for adopting another operation that may already have brought the member to its target.
     adoption_evidence: Option<AdoptionEvidence>,
 }
 
-/// Evidence for operations that may have already brought a member to its target.
+/// Criteria for adopting an operation that may already have brought a member to its target.
 struct AdoptionEvidence {
     target: Target,
-    /// Operation after which an operation must have started to count as evidence.
+    /// Only operations that started after this operation are adopted.
     after: Option<OperationId>,
-    /// True if an operation also counts if the member is Degraded, because a rollout that a person requested
-    /// can repair it.
+    /// True if an operation is adopted even if the member is Degraded. A rollout that a user requested
+    /// doesn't adopt such an operation, because syncing the member again may fix it.
     accepts_degraded: bool,
 }
 
@@ -343,7 +344,7 @@ impl MemberOperation {
     }
 }
 
-/// Channel to the supervisor of the Applications. No message is in transit once the channel is closed.
+/// Channel to the supervisor of the Applications. Once the channel is closed, no message is in transit.
 #[derive(Clone)]
 struct SupervisorChannel(Arc<Mutex<Option<ActorRef<SupervisorMessage>>>>);
 
@@ -363,7 +364,8 @@ impl SupervisorChannel {
     }
 }
 
-/// Requests an operation from the Application's actor. Reports the operation's progress until it finishes.
+/// Requests an operation from the Application's actor, and reports the operation's progress until the
+/// operation finishes.
 async fn run_operation(
     parts: RolloutContext,
     wanted: MemberOperation,
@@ -407,8 +409,8 @@ async fn run_operation(
                 "application {key} does not exist or does not match what is generated yet"
             ))));
         }
-        // The Application doesn't exist or must change first, or its actor has stopped and the request must
-        // be sent to the next actor.
+        // Either the Application doesn't exist or must change first, or its actor has stopped and the next
+        // actor needs the request.
         is_new = timeout(RETRY_DELAY, await_change(&mut changes, &key)).await.is_ok();
     }
 }
@@ -425,7 +427,7 @@ async fn await_change(changes: &mut Receiver<AppKey>, key: &AppKey) {
     }
 }
 
-/// Queries a gate. Queries it again whenever its definition changes.
+/// Queries a gate, and repeats the query whenever the gate's definition changes.
 async fn query_gate(
     shared: Arc<SharedState>,
     question: StepGateRequest,

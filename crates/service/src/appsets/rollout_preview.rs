@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tidegate_application::AppKey;
 use tidegate_applicationset::changes::{AppSetOutput, reconcile};
 use tidegate_applicationset::ownership;
 use tidegate_applicationset::preview::{self, MembersPreview};
@@ -23,10 +24,9 @@ use super::member_status::{MemberStatusCache, MemberStatuses};
 use super::reconcile::{generate_applications, generation_failure};
 use super::shared::AppSetShared;
 use super::{cache_key, members};
-use crate::applications::store::AppKey;
 
-/// Lifetime of a cached generator result. Previews never run the generators more often than this, no matter
-/// how many requests there are.
+/// Lifetime of a cached generator result. However many previews are requested, the generators run at most
+/// once in this period.
 const CACHE_LIFETIME: Duration = Duration::from_secs(10);
 
 /// Preview of an ApplicationSet's progressive sync, based on the Applications that it currently generates.
@@ -35,15 +35,15 @@ const CACHE_LIFETIME: Duration = Duration::from_secs(10);
 pub struct RolloutPreview {
     /// The rollout as it would start. `None` if each Application is synced according to its own policy.
     pub rollout: Option<RolloutView>,
-    /// The Applications' deployed revisions, one per source, by Application name. Applications without
-    /// deployed revisions are omitted.
+    /// Deployed revisions, one per source, by Application name. Applications without deployed revisions are
+    /// omitted.
     #[serde(rename = "currentRevisions")]
     pub before: BTreeMap<String, Vec<String>>,
     /// Reasons why the targets of some Applications couldn't be determined yet, by Application name.
     #[serde(rename = "unresolved")]
     pub unknown: BTreeMap<String, String>,
     /// Applications that would be created, updated and deleted before the rollout. If the generators fail,
-    /// this only contains the reason, and the preview is based on the existing Applications.
+    /// this field contains only the reason, and the preview is based on the existing Applications.
     pub applications: MembersPreview,
 }
 
@@ -59,7 +59,8 @@ struct CachedResult {
 /// Cache entry for an ApplicationSet.
 type CacheEntry = Arc<tokio::sync::Mutex<Option<CachedResult>>>;
 
-/// Cache of generator results for previews. Concurrent previews of the same ApplicationSet share a run.
+/// Cache of generator results for previews. Concurrent previews of the same ApplicationSet share a single run
+/// of its generators.
 #[derive(Clone, Default)]
 pub(super) struct PreviewCache(Arc<Mutex<BTreeMap<AppKey, CacheEntry>>>);
 
@@ -72,9 +73,9 @@ impl PreviewCache {
         .await
     }
 
-    /// Returns the cached result. If there is none, waits for the run in progress or starts one. A run
-    /// continues even if its callers are canceled, so that the next caller gets its result instead of
-    /// starting another run.
+    /// Returns the cached result. If no result is cached, waits for the run in progress or starts a run. A
+    /// run continues even if its callers are canceled, so the next caller gets its result instead of starting
+    /// another run.
     async fn get_or_run(
         &self,
         set: &ApplicationSet,
@@ -170,7 +171,7 @@ async fn add_rollout(
         Some((name.clone(), one.deployed.as_ref()?.target.revisions.clone()))
     };
     let before = members.iter().filter_map(has).collect();
-    // These Applications are still listed in their steps.
+    // The preview also lists Applications with unknown targets in their steps.
     members.extend(unknown.keys().map(|name| (name.clone(), KnownMember::default())));
     let asked =
         rollout_request(set, &targets, who, &members, shared.cases).map_err(|reason| reason.to_string())?;

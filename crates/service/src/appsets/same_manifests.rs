@@ -1,5 +1,5 @@
-//! Revisions of an Application that have the same manifests. A commit that only changes other files changes
-//! the revision of every Application in the repository, but isn't a new target for a rollout.
+//! Revisions of an Application that have the same manifests. A commit that changes only other files gives
+//! every Application in the repository a new revision, but isn't a new target for a rollout.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,11 +48,11 @@ pub(crate) struct TargetCandidate<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ChosenTarget {
     pub revisions: Vec<String>,
-    /// True if further revisions turned out to have the same manifests. This may change the meaning of
-    /// observations.
+    /// True if additional revisions turned out to have the same manifests, so that observations may have a
+    /// different meaning.
     pub has_new_pairs: bool,
-    /// Reason why the manifests couldn't be compared with the target's manifests. They must be compared again
-    /// later.
+    /// Reason why the manifests couldn't be compared with the target's manifests. The comparison must be
+    /// repeated later.
     pub awaited: Option<String>,
 }
 
@@ -71,8 +71,8 @@ impl RevisionEquivalence {
     ///
     /// # Errors
     ///
-    /// Returns an error if Tidegate cannot tell whether the deployed manifests are the same as the target's
-    /// manifests. Otherwise, a finished rollout could start again.
+    /// Returns an error if Tidegate can't determine whether the deployed manifests are the same as the
+    /// target's manifests. Without the error, a finished rollout could start again.
     pub async fn choose_target(
         &self,
         shared: &Arc<SharedState>,
@@ -109,7 +109,7 @@ impl RevisionEquivalence {
                 }
             }
         }
-        // Remove comparisons with other revisions, which are no longer needed.
+        // A comparison of a revision with itself isn't needed again.
         pairs.retain(|pair| pair.target != pair.other);
         let has_new_pairs = pairs.iter().any(|pair| pair.is_same && !before.contains(pair));
         self.lock_pairs().insert(name.clone(), pairs);
@@ -141,7 +141,7 @@ impl RevisionEquivalence {
 }
 
 /// Compares two revisions, or returns the cached result. Only definite results are cached, so an indefinite
-/// result is determined again.
+/// comparison is repeated.
 async fn compare_revisions(
     shared: &Arc<SharedState>,
     (application, spec): (&Application, Digest),

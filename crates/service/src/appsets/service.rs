@@ -1,14 +1,17 @@
-//! Interface for ApplicationSets, which answers queries and requests from the socket and the API.
+//! Interface for ApplicationSets. It answers queries and requests from the control socket and the API.
 
 use std::sync::Arc;
 
 use ractor::{ActorRef, ActorStatus, RpcReplyPort};
+use tidegate_application::AppKey;
 use tidegate_applicationset::ownership::{owned_applications, owning_appset};
 use tidegate_applicationset::preview;
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_executor::{Clock as _, EngineError, SystemClock};
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_model::{StreamId, normalize_reason};
+use tidegate_state::error::ServiceError;
+use tidegate_state::summaries::ApplicationSummary;
 use tokio::sync::{broadcast, oneshot};
 
 use super::actions::{AppSetAction, AppSetDeletionPreview, AppSetExplanation};
@@ -18,11 +21,8 @@ use super::rollout_preview::{PreviewCache, RolloutPreview, preview_rollout};
 use super::shared::AppSetShared;
 use super::summary::{AppSetSummary, describe_awaited};
 use crate::applications::ApplicationService;
-use crate::applications::store::AppKey;
-use crate::error::ServiceError;
-use crate::summaries::ApplicationSummary;
 
-/// Interface for requests that involve ApplicationSets. Cheap to clone.
+/// Interface for queries and requests that involve ApplicationSets. Cheap to clone.
 #[derive(Clone)]
 pub struct AppSetService {
     cache: AppSetCache,
@@ -43,14 +43,14 @@ impl AppSetService {
         Self { cache, applications, supervisor, shared, preview_cache: PreviewCache::default() }
     }
 
-    /// Returns the reason why ApplicationSets are no longer managed: their supervisor has stopped. Returns
-    /// `None` if it is running.
+    /// Returns the reason why ApplicationSets are no longer managed, which is that their supervisor has
+    /// stopped. Returns `None` if the supervisor is running.
     pub fn failure(&self) -> Option<EngineError> {
         let over = [ActorStatus::Stopping, ActorStatus::Stopped].contains(&self.supervisor.get_status());
         over.then_some(EngineError::Stopped)
     }
 
-    /// Returns the ApplicationSets that match `text`, or all ApplicationSets if it is `None`.
+    /// Returns the ApplicationSets that match `text`, or all ApplicationSets if `text` is `None`.
     pub fn find_matching(&self, text: Option<&str>) -> AppSetSearchResult {
         self.cache.find_matching(text)
     }
@@ -121,8 +121,8 @@ impl AppSetService {
         self.query_actor(text, |reply| AppSetMessage::Explain { reply }).await
     }
 
-    /// Sends a request to the rollout or teardown of the ApplicationSet that matches `text`. Rejects the
-    /// request if `run` is set and a different run is in progress. Returns once the request is durable.
+    /// Sends a request to the rollout or teardown of the ApplicationSet that matches `text`. If `run` is set
+    /// and a different run is in progress, rejects the request. Returns once the request is durable.
     pub async fn send_action(
         &self,
         text: &str,
@@ -142,8 +142,8 @@ impl AppSetService {
         self.send_request(text, |reply| AppSetMessage::Refresh { reply }).await
     }
 
-    /// Deletes the ApplicationSet that matches `text`, and records the requester and the reason. Also deletes
-    /// its Applications unless `orphan` is set. Returns once the request is durable, which means that the
+    /// Deletes the ApplicationSet that matches `text`, and records the requester and the reason. Unless
+    /// `orphan` is set, also deletes its Applications. Returns once the request is durable: the
     /// ApplicationSet is being deleted or has been deleted.
     pub async fn delete(
         &self,
@@ -204,10 +204,8 @@ impl AppSetService {
     }
 }
 
-impl ApplicationSummary {
-    /// Returns an Application's summary, including what it is waiting for in its ApplicationSet's progressive
-    /// sync.
-    pub fn with_appsets(application: &Application, sets: Option<&AppSetService>) -> Self {
-        Self { awaits: sets.and_then(|sets| sets.describe_awaited(application)), ..application.into() }
-    }
+/// Returns an Application's summary, including what it is waiting for in its ApplicationSet's progressive sync.
+pub fn summarize_application(application: &Application, sets: Option<&AppSetService>) -> ApplicationSummary {
+    let awaits = sets.and_then(|sets| sets.describe_awaited(application));
+    ApplicationSummary { awaits, ..application.into() }
 }

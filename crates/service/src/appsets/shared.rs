@@ -5,9 +5,9 @@ use std::sync::Arc;
 use ractor::ActorRef;
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_lifecycle::rollout::Options as Cases;
+use tidegate_stores::appsets::AppSetStore;
 
 use super::appset_cache::AppSetCache;
-use super::store::AppSetStore;
 use crate::applications::{SharedState, SupervisorMessage};
 
 /// State that all ApplicationSets of a process share.
@@ -19,7 +19,7 @@ pub(crate) struct AppSetShared {
     pub store: Arc<dyn AppSetStore>,
     /// Options that apply to all ApplicationSets.
     pub options: AppSetRuleOptions,
-    /// Defaults for special cases in a progressive sync that an ApplicationSet doesn't configure.
+    /// Defaults for rollout options that an ApplicationSet doesn't configure.
     pub cases: Cases,
     /// Generator options.
     pub generator_options: tidegate_generate::Options,

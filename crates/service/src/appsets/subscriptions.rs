@@ -1,5 +1,5 @@
-//! A machine's subscriptions to Applications: watched Applications, and tasks that are aborted when they are
-//! no longer outstanding.
+//! A machine's subscriptions: watched Applications, and tasks that are aborted when their command is no
+//! longer outstanding.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::oneshot;
 
-use crate::applications::store::AppKey;
+use tidegate_application::AppKey;
 
 /// Task that is aborted when this value is dropped or the machine's actor stops.
 pub(super) struct SubscriptionTask {
@@ -66,7 +66,7 @@ impl WatchedApplications {
         if self.task.is_some() {
             return observe(&key);
         }
-        // Subscribe before the first observation.
+        // Subscribe before the first observation, so that no change is missed.
         let mut changes = changes();
         observe(&key);
         let keys = Arc::clone(&self.keys);

@@ -24,7 +24,7 @@ pub struct AppSetSummary {
     pub health: HealthStatus,
     /// Error message; absent if there is no error.
     pub error: Option<String>,
-    /// Reason in the condition `ResourcesUpToDate`. `Unknown` before the first pass.
+    /// Reason of the `ResourcesUpToDate` condition. `Unknown` before the first pass.
     pub resource_update_status: String,
     /// Number of Applications.
     pub applications: u64,
@@ -32,8 +32,8 @@ pub struct AppSetSummary {
     pub rollout: Option<RolloutSummary>,
     /// True if the deletion of the ApplicationSet was requested.
     pub deleting: bool,
-    /// Person who paused the progressive sync or deletion, or what it has been waiting for the longest;
-    /// absent if neither applies.
+    /// User who paused the progressive sync or deletion, or else the condition with the longest wait; absent
+    /// if neither applies.
     #[serde(rename = "waitReason")]
     pub awaits: Option<String>,
 }
@@ -81,7 +81,7 @@ impl AppSetSummary {
 }
 
 /// Describes what an Application is waiting for in its ApplicationSet's progressive sync. `current` is the
-/// condition for which the current step is waiting.
+/// condition that the current step is waiting for.
 pub(super) fn describe_awaited(
     set: &ApplicationSet,
     current: Option<StepWait>,

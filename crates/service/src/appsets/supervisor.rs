@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tidegate_application::AppKey;
 use tidegate_applicationset::requeue::uses_clusters;
 use tidegate_applicationset::sync_policy::allowed_changes;
 use tidegate_applicationset::{ownership, triggers};
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_source::allows;
+use tidegate_stores::appsets::{AppSetEvent, StoredAppSet};
 use tokio::sync::oneshot;
 
 use super::actor::{ActorArguments, ApplicationSetActor};
@@ -16,13 +18,11 @@ use super::cache_key;
 use super::messages::{AppSetMessage, AppSetSupervisorMessage};
 use super::orphaned_deletions;
 use super::shared::AppSetShared;
-use super::store::{AppSetEvent, StoredAppSet};
 use crate::applications::SupervisorMessage;
-use crate::applications::store::AppKey;
 use crate::shutdown::stop_children;
 
-/// Maximum number of times that a failing actor is restarted. After that, its ApplicationSet is ignored until
-/// it changes.
+/// Maximum number of times that a failing actor is restarted. Afterwards, its ApplicationSet is ignored until
+/// the ApplicationSet changes.
 const FAILURES_MAX: u32 = 3;
 
 pub(crate) struct AppSetSupervisor;
@@ -175,7 +175,7 @@ impl SupervisorState {
         drop(self.shared.supervisor.send_message(SupervisorMessage::RelatedChanged(own)));
     }
 
-    /// Ends a deleted ApplicationSet's machines, and then stops its actor.
+    /// Ends the machines of a deleted ApplicationSet, and then stops its actor.
     fn stop_actor(&self, actor: ActorRef<AppSetMessage>) {
         tokio::spawn(async move {
             let (reply, ended) = oneshot::channel();
@@ -186,8 +186,8 @@ impl SupervisorState {
         });
     }
 
-    /// Removes a deleted ApplicationSet's last state from the cache, unless there is a new ApplicationSet
-    /// with the same name.
+    /// Removes a deleted ApplicationSet's last state from the cache, unless a new ApplicationSet has the same
+    /// name.
     fn clear_cache(&self, key: &AppKey) {
         if !self.children.contains_key(key) {
             self.shared.cache.remove(key);
@@ -237,9 +237,9 @@ impl SupervisorState {
         }
     }
 
-    /// Releases an ApplicationSet's Applications if it doesn't have an actor. If its policy is to keep their
-    /// objects, the Applications are not released, so that an internal error never causes objects to be
-    /// deleted.
+    /// Releases an ApplicationSet's Applications if it doesn't have an actor. If the ApplicationSet's policy
+    /// doesn't allow deletions, the Applications aren't released, so that an internal error never causes
+    /// objects to be deleted.
     fn release_unmanaged(&self, key: &AppKey, stored: &StoredAppSet) {
         if allowed_changes(&stored.appset, &self.shared.options).delete {
             self.release_deletions(key, stored);
@@ -249,7 +249,7 @@ impl SupervisorState {
         }
     }
 
-    /// Handles a change to an Application. Notifies its current and its previous ApplicationSet.
+    /// Handles a change to an Application by notifying its current and its previous ApplicationSet.
     fn handle_member_change(&mut self, key: &AppKey) {
         let application = self.shared.applications.application_cache.get(key);
         let owner = application.as_ref().and_then(|one| ownership::owning_appset(one));
@@ -271,12 +271,12 @@ impl SupervisorState {
         }
     }
 
-    /// Handles lost change events. Makes every ApplicationSet check all of its Applications.
+    /// Handles lost change events by letting every ApplicationSet check all of its Applications.
     fn handle_lost_events(&mut self) {
         for (key, _) in self.shared.applications.application_cache.all() {
             self.handle_member_change(&key);
         }
-        // These Applications were deleted in the meantime.
+        // Applications that were deleted in the meantime aren't in the cache.
         let gone: Vec<AppKey> = self
             .owners
             .keys()

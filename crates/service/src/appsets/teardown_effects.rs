@@ -1,9 +1,10 @@
-//! Effects of an ordered deletion. They delete Applications in the store, and observe them through the
-//! application cache. An unordered deletion only observes them.
+//! Effects of an ordered deletion: they delete Applications in the store, and observe them through the
+//! application cache. An unordered deletion only observes Applications.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tidegate_application::AppKey;
 use tidegate_application::deletion::{DELETION_CONDITION, DeletionRequester};
 use tidegate_application::operation;
 use tidegate_applicationset::deletion::{MemberDeletion, Orphaning};
@@ -15,15 +16,14 @@ use tidegate_lifecycle::teardown::{
 };
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{Application, ConditionType};
+use tidegate_stores::appsets::{AppSetStore, Existence, WriteResult};
 
 use super::appset_cache::AppSetCache;
 use super::member_status::member_key;
-use super::store::{self, AppSetStore, WriteResult};
 use super::subscriptions::WatchedApplications;
 use crate::applications::SharedState;
-use crate::applications::store::AppKey;
 
-/// Updates that must be made before Applications are deleted, by Application name.
+/// Updates that Applications require before their deletion, by Application name.
 #[derive(Clone, Default)]
 pub(crate) struct RequiredUpdates(Arc<Mutex<PendingDeletions>>);
 
@@ -35,7 +35,8 @@ struct PendingDeletions {
 }
 
 impl RequiredUpdates {
-    /// Sets the Applications that may be deleted now, and the requester of the ApplicationSet's deletion.
+    /// Sets the updates for the Applications that may be deleted now, and the requester of the
+    /// ApplicationSet's deletion.
     pub fn set<'a>(
         &self,
         deletions: impl IntoIterator<Item = &'a MemberDeletion>,
@@ -47,8 +48,8 @@ impl RequiredUpdates {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = PendingDeletions { updates, requester };
     }
 
-    /// Returns an Application with the updates that must be made before it is deleted, or `None` if there are
-    /// none.
+    /// Returns an Application with the updates that it requires before its deletion. Returns `None` if no
+    /// update is required.
     fn required_update(&self, live: &Application, set: &str, now: Timestamp) -> Option<Application> {
         let wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = live.clone();
@@ -74,8 +75,8 @@ pub(crate) struct TeardownContext {
     pub store: Arc<dyn AppSetStore>,
     /// The ApplicationSet.
     pub set: AppKey,
-    /// All ApplicationSets. If one was deleted and created again with the same name, it may have taken over
-    /// Applications.
+    /// All ApplicationSets. If an ApplicationSet was deleted and created again with the same name, the new
+    /// one may have taken over Applications.
     pub appset_cache: AppSetCache,
     pub required_updates: RequiredUpdates,
     /// Function to call when the teardown's durable state has changed. It must not block.
@@ -133,7 +134,7 @@ impl MachineEffects for TeardownEffects {
                     let found = parts.store.application_existence(&member_key(&parts.set, &name), &uid).await;
                     (name, uid, found.map(to_observation).map_err(|error| error.to_string()))
                 }
-                // Watching is a subscription.
+                // `WatchMember` is a subscription.
                 Command::WatchMember { .. } => return,
             };
             let presence = found.map_err(CallError::transient);
@@ -161,7 +162,7 @@ impl MachineEffects for TeardownEffects {
             let observation = match (live, &witnessed) {
                 (None, _) => MemberObservation::Gone,
                 (Some(live), Some(set)) if !live.is_deleting() => match parts.is_own(set, &live) {
-                    // The Application's outcome hasn't been determined yet.
+                    // The Application may still be deleted or released.
                     true => return,
                     false => MemberObservation::Released,
                 },
@@ -185,10 +186,10 @@ impl MachineEffects for TeardownEffects {
     }
 }
 
-fn to_observation(found: store::Existence) -> ObjectPresence {
+fn to_observation(found: Existence) -> ObjectPresence {
     match found {
-        store::Existence::Exists => ObjectPresence::Exists,
-        store::Existence::Gone => ObjectPresence::Gone,
+        Existence::Exists => ObjectPresence::Exists,
+        Existence::Gone => ObjectPresence::Gone,
     }
 }
 
@@ -200,8 +201,8 @@ async fn delete_application(
     now: Timestamp,
 ) -> Result<ObjectPresence, String> {
     let key = member_key(&parts.set, name);
-    // An Application that another client has deleted is waiting to be released, and also needs the required
-    // updates.
+    // An Application that another client has deleted may be waiting to be released. It also needs the
+    // required updates.
     let is_untouched =
         |live: &Application| !live.is_deleting() || parts.shared.deletion_queue.wait_reason(live).is_some();
     let live = parts
@@ -220,7 +221,7 @@ async fn delete_application(
     parts.store.delete_application(&key, uid).await.map(to_observation).map_err(|error| error.to_string())
 }
 
-/// Describes what blocks an Application's deletion. The text can follow "waits for".
+/// Describes the obstacle to an Application's deletion. The text can follow "waits for".
 fn describe_blocker(live: &Application) -> String {
     let said = |kind: &ConditionType| {
         let found = live.status.conditions.iter().find(|condition| condition.kind == *kind);

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::iter;
+use tidegate_application::AppKey;
 use tidegate_applicationset::changes::AppSetChanges;
 use tidegate_applicationset::deletion::MemberDeletion;
 use tidegate_applicationset::status::{ConditionReason, ReconcileFailure};
 use tidegate_model::argo::Application;
+use tidegate_state::error::ServiceError;
+use tidegate_stores::appsets::WriteResult;
 
 use super::shared::AppSetShared;
-use super::store::WriteResult;
-use crate::applications::store::AppKey;
-use crate::error::ServiceError;
 
 /// Maximum number of concurrent writes.
 const CONCURRENT_WRITES_MAX: usize = 8;
@@ -22,11 +22,11 @@ const CONCURRENT_WRITES_MAX: usize = 8;
 pub(crate) struct WriteSummary {
     /// True if something was written.
     pub has_written: bool,
-    /// True if a write conflicted with another one, so another pass is needed.
+    /// True if a write caused a conflict, so another pass is needed.
     pub is_outdated: bool,
     /// Failed writes, by Application name.
     pub failures: BTreeMap<String, ReconcileFailure>,
-    /// True if some of the failures are temporary, so a retry may succeed even if nothing changes.
+    /// True if some of the failures are temporary, so that a retry may succeed.
     pub is_transient: bool,
 }
 

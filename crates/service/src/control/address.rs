@@ -16,8 +16,7 @@ pub struct SocketAddress {
 }
 
 impl SocketAddress {
-    /// Returns the address of a socket file. If the path is too long, uses a path through an opened folder
-    /// instead.
+    /// Returns the address of a socket file. If the path is too long, the address refers to an opened folder.
     pub fn for_socket(socket: &Path) -> io::Result<Self> {
         if socket.as_os_str().len() <= PATH_BYTES_MAX {
             return Ok(Self { path: socket.to_path_buf(), _folder: None });

@@ -9,6 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tidegate_executor::Output;
 use tidegate_model::OperationId;
+use tidegate_state::error::ServiceError;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -16,9 +17,8 @@ use tokio::time::Instant;
 
 use super::address::SocketAddress;
 use super::protocol::{OUTPUT_BYTES_MAX, REPLY_BYTES_MAX, Reply, Request};
-use crate::error::ServiceError;
 
-/// Timeout for requests that wait for a durable write, a repository or a cluster. It is the same as the API's
+/// Timeout for requests that wait for a durable write, a repository or a cluster. The API uses the same
 /// timeout.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout for queries that are answered from memory.
@@ -60,8 +60,8 @@ pub async fn send_request(socket: &Path, request: &Request) -> Result<RequestOut
             Err(_) if is_short && (is_process_stopped(peer) || Instant::now() >= give_up) => {
                 return Ok(RequestOutcome::NoResponse);
             }
-            // The request was received and may still take effect, so don't report it as refused. A repository
-            // or a cluster may cause the delay.
+            // The process received the request, and the request may still take effect, so don't report it as
+            // refused. A repository or a cluster may cause the delay.
             Err(_) if Instant::now() >= give_up => {
                 let problem = format!("did not respond within {} s", within.as_secs());
                 return Err(ServiceError::Control { problem });
@@ -208,13 +208,13 @@ pub fn unexpected_reply_error(reply: &Reply) -> ServiceError {
         Reply::Events(_) => "events",
         Reply::Runs(_) => "a list of rollouts and deletions",
         Reply::Run(_) => "a rollout or a deletion",
-        Reply::Output(_) => "the output of a hook",
+        Reply::Output(_) => "hook output",
         Reply::Applications { .. } => "applications",
         Reply::Differences { .. } => "differences",
         Reply::ApplicationSets { .. } => "ApplicationSets",
         Reply::ApplicationSet(_) => "an ApplicationSet",
-        Reply::Deletion(_) => "the order of a deletion",
-        Reply::DeletionPlan(_) => "the plan of a deletion",
+        Reply::Deletion(_) => "a deletion order",
+        Reply::DeletionPlan(_) => "a deletion plan",
         Reply::Plans(_) => "stored plans",
         Reply::Plan { .. } => "a stored plan",
         Reply::SyncWindow(_) => "a sync window",

@@ -10,20 +10,20 @@ use tidegate_model::argo::{Application, ApplicationSet, OperationRequest};
 use tidegate_model::{
     Cascade, OperationId, Override, Plan, ResourceSelector, StreamId, Warning, normalize_reason,
 };
+use tidegate_state::operations::OperationEntry;
+use tidegate_state::summaries::{PlanSummary, SyncWindowSummary};
 
 use crate::appsets::{AppSetAction, AppSetDeletionPreview, AppSetExplanation};
 use crate::documents::deletion::DeletionPlan;
 use crate::documents::runs::{RunSummary, RunWithEvents};
 use crate::documents::{ExplanationDocument, SummaryDocument};
-use crate::operations::OperationEntry;
-use crate::summaries::{PlanSummary, SyncWindowSummary};
 
 /// Maximum size of a request in bytes. Replies may be larger, because they contain whole operations.
 pub(super) const REQUEST_BYTES_MAX: u64 = 256 << 10;
 /// Maximum size of a reply, in bytes. Larger replies are treated as errors.
 pub(super) const REPLY_BYTES_MAX: u64 = 1 << 30;
-/// Maximum size in bytes of a reply with one line of hook output. A single character may take up six bytes in
-/// JSON.
+/// Maximum size in bytes of a reply with one line of hook output. In JSON, a single character may take up six
+/// bytes.
 pub(super) const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// A request.
@@ -91,7 +91,7 @@ pub enum Request {
         operation: OperationId,
         /// The requester.
         by: String,
-        /// The request.
+        /// Requested action.
         action: OperationAction,
     },
     /// Gets the managed Applications: all of them, or those that match the name.
@@ -208,7 +208,7 @@ pub enum Request {
     RequestAppSetAction {
         /// ApplicationSet name, or `NAMESPACE/NAME`.
         name: String,
-        /// The request.
+        /// Requested action.
         action: AppSetAction,
         /// Requester. Always set from the socket peer.
         #[serde(default)]
@@ -306,12 +306,12 @@ pub enum Request {
 }
 
 impl Request {
-    /// Returns a request for unfinished operations. It can also be used to detect if a process is running.
+    /// Returns a request for unfinished operations. The request can also be used to detect a running process.
     pub fn unfinished_operations() -> Self {
         Self::List { app: None, open: true }
     }
 
-    /// Sets the requester to `user`, whatever the request contains.
+    /// Sets the requester to `user`, replacing any requester in the request.
     pub(super) fn with_requester(mut self, user: String) -> Self {
         match &mut self {
             Self::RequestOperationAction { by, .. }
@@ -405,8 +405,8 @@ pub enum Reply {
     Facts {
         /// Events, in order.
         facts: Vec<OperationEvent>,
-        /// Sequence number of the first event. If there are no events, this is the next sequence number. It
-        /// is greater than 1 if older events were compacted.
+        /// Sequence number of the first event. If there are no events, this is the next sequence number. The
+        /// number is greater than 1 if older events were compacted.
         #[serde(default = "first_of_all")]
         first: u64,
         /// Description of the damage to the operation's log, if any.

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use tidegate_executor::{EngineError, HookOutput};
 use tidegate_model::OperationId;
+use tidegate_state::error::ServiceError;
+use tidegate_state::user::user_name;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::net::{UnixListener, UnixStream};
@@ -18,9 +20,7 @@ use tokio::task::JoinHandle;
 
 use super::address::SocketAddress;
 use super::protocol::{REQUEST_BYTES_MAX, Reply, Request};
-use crate::error::ServiceError;
 use crate::queries::{Queries, refusal_reply};
-use crate::user::user_name;
 
 /// Maximum number of concurrent requests. Further requests have to wait.
 const REQUESTS_MAX: usize = 32;
@@ -33,13 +33,13 @@ const OWNER_ONLY_FOLDER_MODE: u32 = 0o700;
 /// User ID of root, who is always allowed to connect.
 const ROOT_UID: u32 = 0;
 
-/// Control socket that is listening until it is closed.
+/// Control socket that accepts requests until it is closed.
 pub struct ControlServer {
     socket: PathBuf,
     identity: SocketIdentity,
     accept_task: JoinHandle<()>,
     is_stopping: Arc<AtomicBool>,
-    /// Sender for which each open reply holds a receiver, so that the server can wait for open replies.
+    /// Sender whose receivers are held by open replies, so that the server can wait for these replies.
     open_replies: watch::Sender<()>,
     /// True once the socket file has been removed.
     is_closed: AtomicBool,
@@ -70,12 +70,12 @@ impl ControlServer {
         })
     }
 
-    /// Makes the server reject new requests, so that clients ask another process or read the log.
+    /// Makes the server reject new requests. Clients then ask another process or read the log.
     pub fn reject_requests(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
     }
 
-    /// Waits for open replies to be sent, and then stops listening.
+    /// Stops listening, and waits for open replies to be sent.
     pub async fn close(self) {
         self.remove_socket();
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, self.open_replies.closed()).await;
@@ -84,8 +84,8 @@ impl ControlServer {
     /// Removes the socket file. Open connections still receive their replies.
     fn remove_socket(&self) {
         self.reject_requests();
-        // If there is now a different socket at this path, it belongs to another process or to a directory
-        // that has replaced the original one.
+        // A different socket at this path belongs to another process or to a directory that has replaced the
+        // original one.
         if !self.is_closed.swap(true, Ordering::SeqCst)
             && SocketIdentity::of(&self.socket).is_ok_and(|place| place == self.identity)
         {
@@ -117,7 +117,7 @@ impl SocketIdentity {
 }
 
 /// Binds the socket in a folder that only its owner can enter, sets the socket's permissions, and then moves
-/// it into place. This ensures that other users can never connect.
+/// the socket into place. As a result, other users can never connect.
 fn bind(socket: &Path) -> io::Result<UnixListener> {
     let folder = socket.with_extension("new");
     match fs::remove_dir_all(&folder) {
@@ -159,7 +159,7 @@ async fn accept_connections(
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // The process may have run out of file handles, for example. Keeping the permit during the
+                // For example, the process may have run out of file handles. Keeping the permit during the
                 // pause prevents a busy loop.
                 tracing::warn!(%error, "failed to accept a connection on the control socket");
                 tokio::time::sleep(REQUEST_TIMEOUT).await;
@@ -196,7 +196,7 @@ async fn handle_connection(
                 result?;
                 Reply::Done
             }
-            // There is no output to stream.
+            // A finished operation has no output to stream.
             Err(ServiceError::Engine(EngineError::AlreadyFinished { .. })) => Reply::Done,
             Err(error) => refusal_reply(&error),
         },
@@ -249,7 +249,8 @@ async fn stream_output(
     tokio::pin!(gone);
     loop {
         tokio::select! {
-            // The client doesn't send anything after its request, so this means that it has disconnected.
+            // The client sends nothing after its request, so the end of the stream means that it has
+            // disconnected.
             _ = &mut gone => return Err(io::ErrorKind::BrokenPipe.into()),
             item = output.next() => match item {
                 // A slow client misses lines instead of delaying other clients.

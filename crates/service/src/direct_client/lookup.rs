@@ -1,22 +1,22 @@
 //! Finds Applications by name, and builds the error messages for names with no match or several matches.
 
+use tidegate_application::AppKey;
 use tidegate_cluster::{Detail, Scope};
+use tidegate_state::error::ServiceError;
+use tidegate_stores::applications::kubernetes::ApplicationKind;
+use tidegate_stores::applications::kubernetes::resource_client::managed_kind;
 
 use super::{DirectClient, Resource};
-use crate::applications::store::AppKey;
-use crate::applications::store::kubernetes::ApplicationKind;
-use crate::applications::store::kubernetes::resource_client::managed_kind;
-use crate::error::ServiceError;
 
-/// Maximum edit distance at which a name is considered a possible typo.
+/// Maximum edit distance at which a name counts as a possible typo.
 const EDIT_DISTANCE_MAX: usize = 2;
-/// Minimum length of a name for searching for it within other names.
+/// Minimum length that a name must have to be searched for within other names.
 const PARTIAL_NAME_MIN: usize = 3;
 /// Maximum number of suggestions.
 const SUGGESTIONS_MAX: usize = 5;
 
 impl DirectClient {
-    /// Returns the Applications that match a name. If the name contains a namespace, only searches this
+    /// Returns the Applications that match a name. If the name contains a namespace, searches only this
     /// namespace; otherwise, searches the selected namespaces.
     ///
     /// # Errors
@@ -76,8 +76,8 @@ impl DirectClient {
         Ok(keys)
     }
 
-    /// Returns the error for an Application that doesn't exist. It suggests existing Applications with the
-    /// same or a similar name.
+    /// Returns the error for an Application that doesn't exist. The message suggests existing Applications
+    /// with the same or a similar name.
     pub async fn not_found_error(&self, text: &str) -> ServiceError {
         let (namespace, name) = text.split_once('/').unzip();
         let (name, place) = (

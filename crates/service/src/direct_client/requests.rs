@@ -12,27 +12,26 @@ use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::annotations::DELETION_REQUESTED_BY;
 use tidegate_model::argo::{Application, OperationRequest, OperationState, Time};
 use tidegate_model::{Cascade, Object, OperationPhase};
-
+use tidegate_state::error::ServiceError;
+use tidegate_stores::applications::kubernetes::ApplicationKind;
+use tidegate_stores::applications::kubernetes::observed_resources::set_field;
+use tidegate_stores::applications::kubernetes::resource_client::managed_kind;
 use tokio::time::Instant;
 
 use super::{DirectClient, Resource};
-use crate::applications::store::kubernetes::ApplicationKind;
-use crate::applications::store::kubernetes::observed_resources::set_field;
-use crate::applications::store::kubernetes::resource_client::managed_kind;
-use crate::error::ServiceError;
 
 /// Maximum number of attempts to write the resource after conflicts.
 const ATTEMPTS_MAX: usize = 8;
-/// Maximum time until the result of a finished operation appears in the resource. The service writes once per
-/// second, and until then the operation appears to be running.
+/// Maximum time until a finished operation's result appears in the resource. The service writes the status
+/// once per second, so a finished operation may still appear to be running.
 const RESULT_DELAY_MAX: Duration = Duration::from_secs(2);
-/// Interval between reads while waiting for this result.
+/// Interval between reads while waiting for a finished operation's result.
 const READ_INTERVAL: Duration = Duration::from_millis(250);
 /// Refresh level that renders manifests from scratch, unlike `normal`.
 const HARD_REFRESH: &str = "hard";
 
 impl DirectClient {
-    /// Requests an operation. The request is in the resource when this function returns.
+    /// Requests an operation. When this function returns, the resource contains the request.
     ///
     /// # Errors
     ///
@@ -68,8 +67,8 @@ impl DirectClient {
         self.request_operation(known, build).await
     }
 
-    /// Writes a requested operation. If another operation appears to be running, waits briefly for it to
-    /// finish.
+    /// Writes a requested operation. If another operation appears to be running, waits briefly for that
+    /// operation to finish.
     async fn request_operation(
         &self,
         known: &Resource,
@@ -98,8 +97,8 @@ impl DirectClient {
         self.update_resource(known, |now| with_termination(now, SystemClock.now().into())).await.map(drop)
     }
 
-    /// Requests a comparison. Renders the manifests from scratch if `hard` is set or if an earlier request
-    /// requires it. The comparison has finished once the annotation is removed.
+    /// Requests a comparison. The manifests are rendered from scratch if `hard` is set or if an unfinished
+    /// earlier request demands a hard refresh. The comparison has finished once the annotation is removed.
     ///
     /// # Errors
     ///
@@ -174,7 +173,7 @@ impl DirectClient {
     }
 
     /// Writes the resource that `build` derives from the current one, unless `build` returns `None`. Returns
-    /// the resource as it is after the write.
+    /// the resource after the write.
     async fn update_resource(
         &self,
         known: &Resource,
@@ -200,12 +199,12 @@ impl DirectClient {
     }
 }
 
-/// Returns true if the service has accepted the operation that an Application requests, or if there is no
-/// such operation. An operation has been accepted if it has an ID or if the status refers to it. Replacing an
-/// operation before it is accepted would lose it without a trace.
+/// Returns true if the service has accepted the operation that an Application requests, or if no operation is
+/// requested. An operation has been accepted if it has an ID or if the status refers to it. Replacing an
+/// unaccepted operation would lose it without a trace.
 pub fn is_operation_accepted(application: &Application) -> bool {
     let Some(request) = &application.operation else { return true };
-    // Other clients may write the phase `Terminating` without waiting for the service.
+    // Other clients may write the `Terminating` phase without waiting for the service.
     let is_accepted = |state: &OperationState| {
         let is_open = state.finished_at.is_none() && state.phase != OperationPhase::Terminating;
         is_open && operation::is_same_request(&state.operation, request)
@@ -226,8 +225,8 @@ fn with_operation(now: &Resource, request: &OperationRequest) -> Result<Option<O
     Ok(Some(object))
 }
 
-/// Checks for reasons why a service would reject the operation. The service itself only reports a rejection
-/// in the status.
+/// Checks for reasons why a service would reject the operation, because a service reports a rejection only in
+/// the status.
 fn check_can_start(now: &Resource, request: &OperationRequest) -> Result<(), ServiceError> {
     let (application, name) = (&now.application, now.key());
     if let Some(reason) = refresh::skip_reason(application) {
@@ -253,7 +252,7 @@ fn check_can_start(now: &Resource, request: &OperationRequest) -> Result<(), Ser
     supersede::accept_request(&mut taken, request, (policy, false), SystemClock.now()).map_err(refused_error)
 }
 
-/// Returns true if an operation must be rejected because another one is running.
+/// Returns true if a requested operation must be rejected because another operation is running.
 fn is_blocked_by_operation(now: &Resource, request: &OperationRequest) -> bool {
     let mut request = request.clone();
     let Ok(policy) = supersede::take_policy(&mut request) else { return false };
@@ -281,7 +280,7 @@ fn with_termination(now: &Resource, at: Time) -> Result<Option<Object>, ServiceE
                 .for_each(|state| drop(state.insert("phase".to_owned(), phase.clone())));
             state
         }
-        // The service hasn't reported this operation yet.
+        // The service hasn't reported the requested operation yet.
         None => json!({"operation": request, "phase": phase, "startedAt": at}),
     };
     let mut object = now.object.clone();
@@ -293,7 +292,7 @@ fn with_termination(now: &Resource, at: Time) -> Result<Option<Object>, ServiceE
 }
 
 /// Returns the resource with a request to retry its failed deletion immediately. Returns `None` if the
-/// deletion hasn't failed or if the retry has already been requested.
+/// deletion hasn't failed or if a retry has already been requested.
 fn with_deletion_retry(now: &Resource) -> Option<Object> {
     let is_requested = now.object.annotation(REFRESH_ANNOTATION).is_some();
     (deletion::has_failed_deletion(&now.application) && !is_requested).then(|| {
@@ -303,7 +302,8 @@ fn with_deletion_retry(now: &Resource) -> Option<Object> {
     })
 }
 
-/// Returns the resource as it must be before its deletion, or `None` if it doesn't need to change.
+/// Returns the resource with the finalizers and annotations that its deletion requires, or `None` if nothing
+/// changes.
 fn with_deletion_policy(
     now: &Resource,
     cascade: Cascade,

@@ -6,19 +6,19 @@ use tidegate_application::credentials::{self, hide_credentials, without_credenti
 use tidegate_model::Object;
 use tidegate_model::argo::{Application, ApplicationSource};
 
-use crate::applications::store::AppKey;
-use crate::applications::store::kubernetes::parse_application;
+use tidegate_application::AppKey;
+use tidegate_stores::applications::kubernetes::parse_application;
 
 /// Field with a repository URL, which may contain credentials.
 const REPO_URL_FIELD: &str = "repoURL";
 
-/// An Application together with its resource. It is printed as it is in the cluster, but without credentials
-/// and managed fields.
+/// An Application together with its resource. The resource is printed as it is in the cluster, but without
+/// credentials and managed fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     /// Parsed Application without credentials.
     pub application: Application,
-    /// Name of the invalid field, if part of the Application couldn't be parsed.
+    /// Problem with an invalid field, if part of the Application couldn't be parsed.
     pub problem: Option<String>,
     pub(super) object: Object,
 }
@@ -48,7 +48,7 @@ impl Resource {
         format!("{}/{}", self.object.namespace(), self.object.name())
     }
 
-    /// Returns the syncs in the Application's history as an array that can be printed.
+    /// Returns the syncs in the Application's history as an array for printing.
     pub fn history(&self) -> Value {
         let history = self.redacted_value().pointer("/status/history").cloned();
         history.unwrap_or_else(|| Value::Array(Vec::new()))
@@ -70,7 +70,7 @@ impl Resource {
 }
 
 /// Removes credentials from all repository URLs. Also removes the credentials in `secret` from all other
-/// text, because `kubectl apply` stores a copy of the desired state.
+/// text, because `kubectl apply` stores a copy of the desired state in an annotation.
 fn redact_credentials(value: &mut Value, secret: &[&str]) {
     match value {
         Value::String(text) => {

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use tidegate_application::supersede::POLICY_INFO;
-use tidegate_cluster::{Call, Layer, Verb};
+use tidegate_cluster::{Call, Layer, PendingCall, Verb};
 use tidegate_model::Cascade;
 use tidegate_model::argo::{Application, OperationRequest};
+use tidegate_state::error::ErrorCategory;
+use tidegate_testkit::argo_cluster::{apply, cluster, cluster_without_kind};
 
 use super::*;
-use crate::applications::store::kubernetes::testing::{apply, cluster, cluster_without_kind};
-use crate::error::ErrorCategory;
 
 fn application(namespace: &str, name: &str) -> Value {
     json!({
@@ -31,7 +31,7 @@ async fn live_application(cluster: &Arc<dyn Cluster>) -> Value {
     found.unwrap().as_value().clone()
 }
 
-/// Writes to the resource in the same way as its service or another user.
+/// Writes to the resource in the same way as the service or another user.
 async fn update_application(cluster: &Arc<dyn Cluster>, change: impl FnOnce(&mut Value)) {
     let mut now = live_application(cluster).await;
     change(&mut now);
@@ -59,7 +59,7 @@ async fn a_name_matches_one_application_or_the_error_lists_the_candidates() {
         (&["argocd"], "team/shop", Ok("team/shop")),
         (&["team", "argocd"], "shop", Ok("team/shop")),
         (&[], "blog", Ok("argocd/blog")),
-        // The one in the control namespace.
+        // The Application in the control namespace is preferred.
         (&[], "web", Ok("argocd/web")),
         (&["argocd"], "shop", Err("no application shop in namespace argocd; did you mean team/shop?")),
         (&["argocd"], "blgo", Err("no application blgo in namespace argocd; did you mean argocd/blog?")),
@@ -129,7 +129,7 @@ async fn a_request_that_the_service_would_refuse_is_refused_without_a_write() {
         assert!(reason.contains("is skipped"), "{reason}");
     }
     assert_eq!(live_application(&cluster).await, before);
-    // A document that contains a field of the wrong type isn't synced.
+    // An Application with a field of the wrong type isn't synced.
     update_application(&cluster, |app| {
         app["metadata"]["annotations"] = json!({});
         app["spec"]["project"] = json!(7);
@@ -173,7 +173,7 @@ async fn a_deletion_records_its_policy_and_its_requester() {
     assert!(app["metadata"]["deletionTimestamp"].is_string());
     let requester = app["metadata"]["annotations"]["tidegate.dev/deletion-requested-by"].as_str().unwrap();
     assert!(requester.contains("\"ann\"") && requester.contains("it is withdrawn"), "{requester}");
-    // The Application is already being deleted with that policy, which can no longer be changed.
+    // Once the deletion has been requested, its policy can't be changed.
     let known = direct.find_one("web").await.unwrap();
     direct.delete(&known, (Cascade::Background, false), "").await.unwrap();
     let reason = refusal_message(direct.delete(&known, (Cascade::Orphan, false), "").await);

@@ -1,4 +1,4 @@
-//! Applications for which a command is waiting. They are read when a watch reports a change.
+//! Applications that a command is waiting for. An Application is read again when a watch reports a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,27 +6,27 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::{BoxStream, SelectAll, select_all};
+use tidegate_application::AppKey;
 use tidegate_cluster::{Detail, ErrorKind, Scope, ScopeChange, WatchBackoff, list_and_watch};
 use tidegate_model::Object;
 use tidegate_model::argo::Application;
+use tidegate_state::error::ServiceError;
+use tidegate_state::notices::Notices;
+use tidegate_stores::applications::kubernetes::ApplicationKind;
+use tidegate_stores::applications::kubernetes::resource_client::managed_kind;
 use tokio::time::Instant;
 
 use super::{DirectClient, Resource};
-use crate::applications::store::AppKey;
-use crate::applications::store::kubernetes::ApplicationKind;
-use crate::applications::store::kubernetes::resource_client::managed_kind;
-use crate::error::ServiceError;
-use crate::notices::Notices;
 
 /// Delays before listing the Applications again after a watch has failed.
 const RETRY_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(5) };
 /// Polling interval if watching is forbidden.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum time between checks if nothing changes, so that the user gets a message during a longer wait.
+/// Maximum time between checks if nothing changes, so that the user sees a message during a long wait.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A watch event, with the namespace of the watch. `None` represents the watch for all namespaces.
+/// A watch event, with the namespace of the watch. For the watch on all namespaces, the namespace is `None`.
 type NamespaceEvent = (Option<String>, ScopeChange);
 
 /// Watched applications.
@@ -80,7 +80,7 @@ impl ApplicationWatch<'_> {
         Ok(self.resources.values().map(|one| one.application.clone()).collect())
     }
 
-    /// Returns when the Applications may have changed, or after a maximum time.
+    /// Returns when the Applications may have changed, at the latest after `CHECK_INTERVAL`.
     ///
     /// # Errors
     ///
@@ -97,7 +97,8 @@ impl ApplicationWatch<'_> {
                 Some(ChangeSource::Watch(streams)) => {
                     match tokio::time::timeout_at(deadline, streams.next()).await {
                         Ok(Some(event)) => event,
-                        // Watches never end.
+                        // Check the Applications after the maximum time. The stream of events itself never
+                        // ends.
                         Ok(None) | Err(_) => return Ok(()),
                     }
                 }
@@ -152,7 +153,7 @@ impl ApplicationWatch<'_> {
         self.is_selected(&key) && known != Some(object.resource_version())
     }
 
-    /// Returns the Applications whose last read state is outdated. `objects` contains all Applications in the
+    /// Returns the Applications whose known state is outdated. `objects` contains all Applications in the
     /// namespace, or in all namespaces.
     fn find_stale(&self, namespace: Option<&str>, objects: &[Object]) -> BTreeSet<AppKey> {
         let listed: BTreeSet<AppKey> = objects.iter().map(AppKey::of_object).collect();
@@ -190,7 +191,8 @@ impl ApplicationWatch<'_> {
         Ok(())
     }
 
-    /// Opens one watch for each namespace in the names, or a single watch for all namespaces.
+    /// Opens one watch per namespace. If all namespaces are selected, opens a single watch unless every name
+    /// contains a namespace.
     fn open_streams(&self) -> SelectAll<BoxStream<'static, NamespaceEvent>> {
         let reach = &self.client.resource_client.scope.namespaces;
         let by_name = self.names.iter().filter_map(|name| name.split_once('/'));

@@ -15,7 +15,7 @@ pub struct Differences {
     pub warnings: Vec<Warning>,
 }
 
-/// An object, and how it differs from its manifest.
+/// An object, with its differences from the manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DifferingObject {
     /// API group; empty for the core API.

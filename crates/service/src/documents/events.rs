@@ -1,5 +1,5 @@
-//! Documents that describe events emitted by an operation. They are a stable interface, described in
-//! `docs/reference/json-output.md`, and use the same names as `ops log`.
+//! Documents that describe events emitted by an operation. Their format is a stable interface, described in
+//! `docs/reference/json-output.md`, and uses the same names as `ops log`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -136,10 +136,12 @@ fn describe_event(what: &EventKind) -> String {
         ),
         EventKind::RetryStarted { attempt } => format!("attempt {attempt} starts"),
         EventKind::ClaimChanged { message, .. } => message.clone(),
-        EventKind::TerminationRequested { by } => Requester::parse(by).describe_action("terminates it"),
-        EventKind::Paused { by, reason } => with_message(&format!("{by} pauses it"), reason),
-        EventKind::Unpaused { by } => Requester::parse(by).describe_action("resumes it"),
-        EventKind::PruneConfirmed { by } => Requester::parse(by).describe_action("approves its prunes"),
+        EventKind::TerminationRequested { by } => {
+            Requester::parse(by).describe_action("terminates the operation")
+        }
+        EventKind::Paused { by, reason } => with_message(&format!("{by} pauses the operation"), reason),
+        EventKind::Unpaused { by } => Requester::parse(by).describe_action("resumes the operation"),
+        EventKind::PruneConfirmed { by } => Requester::parse(by).describe_action("confirms the prunes"),
         EventKind::Approved { wave, by, reason } => {
             with_message(&format!("{by} approves wave {}", wave.saturating_add(1)), reason)
         }

@@ -5,7 +5,7 @@ use tidegate_model::{OperationOutcome, Requester, Timestamp};
 
 use super::SummaryDocument;
 
-/// Conditions that an operation must satisfy. All of them must match. An unknown property never matches.
+/// Conditions that an operation must satisfy. All conditions must match. An unknown property never matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Outcomes to include; empty for all outcomes.
@@ -24,7 +24,8 @@ impl Filter {
     /// Returns true if an operation satisfies the filter.
     pub fn matches(&self, one: &SummaryDocument) -> bool {
         let Self { outcomes, since, until, revision, requester } = self;
-        // An operation with several sources has several revisions, any of which may match.
+        // An operation with several sources has several revisions, and a match with any of them is
+        // sufficient.
         let begins_like = |wanted: &String| {
             one.revision.as_ref().is_some_and(|is| {
                 is.starts_with(wanted.as_str())
@@ -41,8 +42,8 @@ impl Filter {
     }
 }
 
-/// Returns true if `by` requested the operation. For a deletion, the requester in the record also contains
-/// the deleted object.
+/// Returns true if `by` requested the operation. For a deletion, the recorded requester also contains the
+/// deleted object.
 fn is_requested_by(initiated_by: &str, by: &str) -> bool {
     initiated_by == by || Requester::deletion_requester(initiated_by) == Some(by)
 }
@@ -52,9 +53,9 @@ fn is_requested_by(initiated_by: &str, by: &str) -> bool {
 mod tests {
     use tidegate_executor::Summary;
     use tidegate_model::{OperationId, OperationPhase, SUPERSEDED_PREFIX};
+    use tidegate_state::operations::OperationEntry;
 
     use super::*;
-    use crate::operations::OperationEntry;
 
     fn summary_document(revision: &str, by: &str) -> SummaryDocument {
         SummaryDocument::from(&OperationEntry::from_summary(summary(revision, by)))

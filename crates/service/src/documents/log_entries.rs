@@ -124,13 +124,15 @@ fn describe_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
         OperationEvent::RetryStarted { attempt, .. } => format!("attempt {attempt} starts"),
         OperationEvent::ReplanStarted { attempt, .. } => format!("attempt {attempt} starts with a new plan"),
         OperationEvent::TerminationRequested { by, .. } => {
-            Requester::parse(by).describe_action("terminates it")
+            Requester::parse(by).describe_action("terminates the operation")
         }
-        OperationEvent::Paused { by, reason, .. } if reason.is_empty() => format!("{by} pauses it"),
-        OperationEvent::Paused { by, reason, .. } => format!("{by} pauses it: {reason}"),
-        OperationEvent::Unpaused { by, .. } => Requester::parse(by).describe_action("resumes it"),
+        OperationEvent::Paused { by, reason, .. } if reason.is_empty() => {
+            format!("{by} pauses the operation")
+        }
+        OperationEvent::Paused { by, reason, .. } => format!("{by} pauses the operation: {reason}"),
+        OperationEvent::Unpaused { by, .. } => Requester::parse(by).describe_action("resumes the operation"),
         OperationEvent::PruneConfirmed { by, .. } => {
-            Requester::parse(by).describe_action("approves its prunes")
+            Requester::parse(by).describe_action("confirms the prunes")
         }
         OperationEvent::Approved { wave, by, reason, .. } => {
             let suffix = if reason.is_empty() { String::new() } else { format!(": {reason}") };
@@ -243,7 +245,8 @@ fn with_message(who: &str, what: &str, message: &str) -> String {
     if message.is_empty() { format!("{who}: {what}") } else { format!("{who}: {what}: {message}") }
 }
 
-/// Returns the name of a task's object. For a hook, adds the phase, because a hook may run in several phases.
+/// Returns the name of a task's object. Adds the phase if the object is a hook, because a hook may run in
+/// several phases.
 fn object_name_in_phase(id: TaskId, plan: Option<&Plan>) -> String {
     match plan.and_then(|plan| plan.task(id)).filter(|task| task.is_hook()) {
         Some(task) => format!("{} hook {}", task.phase, task.key()),

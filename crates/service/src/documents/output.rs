@@ -1,4 +1,4 @@
-//! Documents that describe the output of running hooks. They are a stable interface, described in
+//! Documents that describe the output of running hooks. Their format is a stable interface, described in
 //! `docs/reference/json-output.md`.
 
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ pub struct OutputDocument {
     pub kind: OutputKind,
     /// The hook; absent if the item applies to all hooks.
     pub hook: Option<ObjectKey>,
-    /// Pod that belongs to the hook; absent for a note.
+    /// The hook's pod; absent for a note.
     pub pod: Option<String>,
     /// Container in the pod; absent for a note.
     pub container: Option<String>,

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_model::{DeletePolicy, Hook, Phase, Plan, Task, Warning, WaveNumbers};
 
-use crate::summaries::PlanSummary;
+use tidegate_state::summaries::PlanSummary;
 
 /// A plan.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -48,7 +48,7 @@ struct TaskDocument<'a> {
     reason: &'a str,
     /// True if the object may belong to another application.
     is_ownership_uncertain: bool,
-    /// Source of the health rule; absent if it wasn't determined, as in the log.
+    /// Source of the health rule; absent if the source wasn't determined, as in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<Option<&'static str>>,
 }

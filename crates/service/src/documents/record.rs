@@ -1,5 +1,5 @@
-//! Complete record of one operation, to attach to an incident or a change request. It is available as JSON
-//! for programs and as a self-contained HTML page for people.
+//! Complete record of an operation, to attach to an incident or a change request. The record is available as
+//! JSON for programs and as a self-contained HTML page for human readers.
 
 mod logs;
 pub(super) mod markup;
@@ -22,7 +22,7 @@ use crate::control::protocol::OperationDetails;
 
 pub use logs::{AttemptLog, hook_logs as attempt_logs};
 
-/// Document type in the `record` field. Readers use it to choose a parser.
+/// Document type in the `record` field. Readers use this type to choose a parser.
 const RECORD_TYPE: &str = "tidegate.dev/operation/v1";
 
 /// An operation, with all its recorded events.
@@ -74,7 +74,7 @@ pub struct RecordDocument<'a> {
 }
 
 impl Record {
-    /// Returns the document for programs.
+    /// Returns the JSON document for programs.
     pub fn document(&self) -> RecordDocument<'_> {
         let events = log_entries::documents(self.first_sequence, &self.events);
         let is_deletion = self.details.operation.deletion.is_some();
@@ -95,7 +95,8 @@ impl Record {
         }
     }
 
-    /// Returns the page for people. It is HTML without scripts or links, and doesn't load anything.
+    /// Returns the page for human readers. The page is HTML without scripts or links, and doesn't load
+    /// anything.
     pub fn render_page(&self) -> String {
         page::render_page(self)
     }

@@ -51,32 +51,32 @@ pub struct RunSummary {
     pub id: StreamId,
     /// Kind of the run.
     pub kind: RunKind,
-    /// The ApplicationSet, as `namespace/name`. It may no longer exist. Like all optional fields here, this
-    /// is `None` if the summary was lost.
+    /// The ApplicationSet, as `namespace/name`. It may no longer exist. As with all optional fields of this
+    /// type, `None` if the summary was lost.
     #[serde(rename = "applicationSet")]
     pub set: Option<String>,
     /// Outcome. `None` if the run hasn't finished. `Completed`, `Failed`, `RolledBack`, `Superseded`,
     /// `Terminated` or `Error` for a rollout; `Completed`, `Failed`, `Terminated` or `Error` for a deletion.
     #[serde(rename = "outcome")]
     pub end: Option<String>,
-    /// True if a person has paused the run.
+    /// True if a user has paused the run.
     pub paused: bool,
     /// Status, or the reason for the outcome.
     pub message: String,
-    /// Start time. If the summary was lost, this is the time in the ID.
+    /// Start time. If the summary was lost, the time comes from the ID.
     pub started_at: Timestamp,
     /// End time. `None` if the run hasn't finished.
     pub finished_at: Option<Timestamp>,
     /// Requester. `None` if it wasn't recorded.
     #[serde(rename = "initiatedBy")]
     pub by: Option<String>,
-    /// Reason. `None` if there is no reason.
+    /// Reason. `None` if no reason was given.
     pub reason: Option<String>,
     /// Digest that identifies a rollout's targets among those of the same ApplicationSet. `None` for a
     /// deletion.
     pub targets: Option<Digest>,
-    /// Distinct target revisions of the Applications in a rollout's steps. If there are many, this only
-    /// contains the first few.
+    /// Distinct target revisions of the Applications in a rollout's steps. If there are many revisions, only
+    /// the first few.
     pub revisions: Vec<String>,
     /// Number of a rollout's steps that have finished. `None` for a deletion.
     pub steps_passed: Option<u32>,
@@ -84,8 +84,7 @@ pub struct RunSummary {
     pub steps: Option<u32>,
     /// Number of Applications that are Healthy, deleted or orphaned.
     pub done: u32,
-    /// Number of Applications that a rollout has skipped. They are not included in `done`. `None` for a
-    /// deletion.
+    /// Number of Applications that a rollout has skipped, not included in `done`. `None` for a deletion.
     pub skipped: Option<u32>,
     /// Number of Applications in the steps.
     pub applications: u32,
@@ -93,7 +92,7 @@ pub struct RunSummary {
     pub damage: Option<String>,
 }
 
-/// Status or outcome of a rollout or deletion, with all decisions that people have made.
+/// Status or outcome of a rollout or deletion, with all decisions that users have made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunDetails {
@@ -107,8 +106,8 @@ pub struct RunDetails {
     pub deletion: Option<TeardownView>,
     /// Explanation of what the run is waiting for. `None` once it has finished.
     pub explanation: Option<fleet::Explanation>,
-    /// Decisions that people made (approve, skip, retry, pause, resume, terminate), including who made each one,
-    /// when and why.
+    /// Decisions that users made (approve, skip, retry, pause, resume, terminate), each with the user, the
+    /// time and the reason.
     pub decisions: Vec<RunEvent>,
     /// Waits with their start and end times.
     pub waits: Vec<WaitSpan>,
@@ -151,7 +150,7 @@ impl RunDetails {
 }
 
 impl RunWithEvents {
-    /// Returns the document for programs.
+    /// Returns the JSON document for programs.
     pub fn record(&self, at: Timestamp) -> RunRecord<'_> {
         let Self { run, facts: events } = self;
         RunRecord {
@@ -163,7 +162,8 @@ impl RunWithEvents {
         }
     }
 
-    /// Returns the page for people. It is HTML without scripts or links, and doesn't load anything.
+    /// Returns the page for human readers. The page is HTML without scripts or links, and doesn't load
+    /// anything.
     pub fn render_page(&self, at: Timestamp) -> String {
         page::render_page(self, at)
     }
@@ -250,7 +250,8 @@ impl RunSummary {
         self.describe_progress("")
     }
 
-    /// Formats the progress with a word for finished Applications, such as `11 of 12 Healthy, 1 skipped`.
+    /// Formats the progress, with a word that describes finished Applications, such as `11 of 12 Healthy, 1
+    /// skipped`.
     fn describe_progress(&self, what: &str) -> String {
         let Self { done, applications, .. } = self;
         let skipped = self.skipped.filter(|skipped| *skipped > 0);
@@ -271,7 +272,7 @@ impl RunWithEvents {
     ) -> Self {
         let documents = rollout::documents(first, events);
         let mut rollout = progressive::view(state);
-        // If no event was compacted, the events still show the progress of Applications that have left the
+        // If no event was compacted, the events show the progress of Applications that have left the
         // ApplicationSet.
         if let (1, Some(view), Ok(left)) = (first, rollout.as_mut(), progressive::departed_members(events)) {
             view.left = left;
@@ -315,7 +316,7 @@ impl RunWithEvents {
         Self { run, facts: documents }
     }
 
-    /// Builds a run for which only the summary remains or is readable.
+    /// Builds a run whose events were compacted or are unreadable from its summary.
     pub fn from_summary(line: RunSummary, compacted: u64) -> Self {
         let run = RunDetails {
             line,
@@ -330,8 +331,7 @@ impl RunWithEvents {
     }
 }
 
-/// Returns the decisions that people made, except for the request that started the run, which is in the
-/// summary.
+/// Returns the decisions that users made. Omits the request that started the run, which is in the summary.
 fn decisions(events: &[RunEvent]) -> Vec<RunEvent> {
     events
         .iter()

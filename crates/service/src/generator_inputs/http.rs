@@ -78,7 +78,7 @@ impl HttpResponses {
         generator: &ScmGenerator,
         paths: &BTreeSet<String>,
     ) -> Reply<Arc<Vec<Branch>>> {
-        // Fields that only affect how the response is used are not part of the cache key.
+        // The cache key doesn't contain fields that only affect how the response is used.
         let question = ScmGenerator { values: BTreeMap::new(), template: None, ..generator.clone() };
         self.branches
             .get_or_request(&(&question, paths), || with.request_context().branches(generator, paths))
@@ -151,7 +151,7 @@ impl RequestInputs<'_> {
 }
 
 impl RequestInputs<'_> {
-    /// If the label is required, rejects a Secret without a label that allows generators to use it.
+    /// If the label is required, rejects a Secret whose label doesn't allow generators to use the Secret.
     fn check_label(&self, name: &str, accepted: &[&str]) -> Result<(), String> {
         if !self.providers.requires_label {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Secrets, ConfigMaps and other objects to which generators refer. They are read from files or, if there are
-//! none, from a cluster.
+//! Secrets, ConfigMaps and other objects to which generators refer. They are read from files or, if no files
+//! are specified, from a cluster.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 
 use crate::applications::RepositoryFiles;
 
-/// Time limit for a single response from the cluster.
+/// Timeout for a single response from the cluster.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sources of objects.
@@ -28,8 +28,8 @@ pub(crate) struct ObjectSources<'w> {
 }
 
 impl ObjectSources<'_> {
-    /// Returns a Secret or ConfigMap, or `None` if it doesn't exist. Errors contain its name, but none of its
-    /// content.
+    /// Returns a Secret or ConfigMap, or `None` if it doesn't exist. Errors contain the object's name, but
+    /// none of its content.
     pub fn find(&self, kind: &str, namespace: &str, name: &str) -> Result<Option<Object>, String> {
         if let Some(files) = self.files
             && let Some(found) = find_in_files(files, kind, namespace, name)?

@@ -1,4 +1,4 @@
-//! Data that remains of an operation if its log is damaged or compacted.
+//! Data that remains of an operation whose log is damaged or compacted.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use tidegate_executor::{Clock as _, EngineError, Summary, SystemClock};
 use tidegate_lifecycle::operation::{Driver, Explanation, OperationView, explain, summary_action, view};
 use tidegate_model::{OperationId, OperationOutcome, Requester, Severity, Warning, format_duration};
 use tidegate_oplog::{Log, LogError, TypedLog as _};
+use tidegate_state::error::ServiceError;
+use tidegate_state::operations::OperationEntry;
 
 use crate::control::protocol::OperationDetails;
 use crate::documents::{ExplanationDocument, SummaryDocument};
-use crate::error::ServiceError;
-use crate::operations::OperationEntry;
 
-/// Returns true if an error only affects an operation's details and not its summary.
+/// Returns true if an error affects only an operation's details and not its summary.
 pub(super) fn affects_only_details(error: &LogError) -> bool {
     matches!(
         error,

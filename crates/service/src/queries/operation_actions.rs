@@ -4,13 +4,13 @@ use tidegate_executor::{Clock as _, Engine, EngineError, SystemClock, record_req
 use tidegate_lifecycle::operation::{Input, OperationEvent};
 use tidegate_model::{OperationId, Requester};
 use tidegate_oplog::TypedLog as _;
+use tidegate_state::error::ServiceError;
 
 use super::Queries;
 use crate::control::protocol::OperationAction;
-use crate::error::ServiceError;
 
 impl Queries {
-    /// Forwards a user's request. Returns once the request is durable. The result is true if this process is
+    /// Forwards a user's request. Returns once the request is durable. Returns true if this process is
     /// running the operation.
     pub async fn send_action(
         &self,
@@ -29,14 +29,14 @@ impl Queries {
     ) -> Result<bool, ServiceError> {
         let action = action.with_reason_line();
         if self.pending_resume.is_some() && self.engine.get().is_none() {
-            // The engine has just read the log and would miss anything that is written now.
+            // The new engine has already read the log and would miss a request that is written now.
             return Err(ServiceError::refused(
                 "the process that uses this state directory is still connecting to the cluster; stop it, or try again when the cluster responds",
             ));
         }
         if let Some(engine) = self.engine.get() {
             match send_to_engine(engine, operation, by, &action).await {
-                // The engine isn't running this operation, so write the request to the log.
+                // This engine isn't running the operation, so write the request to the log.
                 Err(EngineError::NotRunning { .. }) => {}
                 result => return Ok(result.map(|()| true)?),
             }

@@ -4,13 +4,13 @@ use tidegate_application::credentials;
 use tidegate_executor::EngineError;
 use tidegate_model::Plan;
 use tidegate_oplog::Lookup;
+use tidegate_state::error::{ErrorCategory, ServiceError};
+use tidegate_state::operations;
+use tidegate_state::summaries::PlanSummary;
 
 use super::Queries;
 use crate::appsets::redact_appset;
 use crate::control::protocol::{Reply, Request};
-use crate::error::{ErrorCategory, ServiceError};
-use crate::operations;
-use crate::summaries::PlanSummary;
 
 impl Queries {
     /// Returns the reply to another process's request.
@@ -154,7 +154,7 @@ pub(crate) fn refusal_reply(error: &ServiceError) -> Reply {
     match error {
         ServiceError::Engine(EngineError::ShuttingDown | EngineError::Stopped) => Reply::Stopping,
         error if error.category() == ErrorCategory::Refused => Reply::Refused(error.to_string()),
-        // These errors are about the running process itself.
+        // These errors concern the running process, not the request.
         ServiceError::Connect { .. }
         | ServiceError::InvalidUrl { .. }
         | ServiceError::LogKey { .. }

@@ -2,10 +2,10 @@
 
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::StreamId;
+use tidegate_state::error::ServiceError;
 
 use super::Queries;
 use crate::documents::runs::{RunSummary, RunWithEvents};
-use crate::error::ServiceError;
 use crate::runs;
 
 impl Queries {

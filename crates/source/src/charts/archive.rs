@@ -1,4 +1,4 @@
-//! Chart archives, unpacked in memory with limits.
+//! Chart archives, which are unpacked in memory.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,29 @@ use crate::file_access::FileAccess;
 use crate::remote::Problem;
 use crate::tree::resolve_path;
 
-/// Maximum size of an archive in transfer, in bytes.
+/// Maximum size of a packed archive, in bytes.
 pub(super) const PACKED_BYTES_MAX: u64 = 32 << 20;
-/// Maximum total size of a chart's files in bytes.
+/// Maximum total size of a chart's files, in bytes.
 const UNPACKED_BYTES_MAX: usize = 128 << 20;
 /// Maximum number of files in a chart.
 const FILES_MAX: usize = 10_000;
-/// Block size of `tar`.
+/// Size of a `tar` block, in bytes.
 const BLOCK_BYTES: usize = 512;
-/// Number of bytes unpacked per step.
+/// Number of bytes that are decompressed at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 /// zlib window bits that select the `gzip` format.
 const GZIP_WINDOW_BITS: u8 = 16 + 15;
 
-/// Files of a chart, by path.
+/// The files of a chart, by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Archive {
-    /// Chart and repository, for messages.
+    /// Name of the chart and its repository, for messages.
     pub name: String,
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
 impl Archive {
-    /// Unpacks a packaged chart (`.tgz`). Paths are relative to the chart.
+    /// Unpacks a packaged chart (`.tgz`). The paths in the result are relative to the chart's folder.
     pub fn unpack(name: String, packed: &[u8]) -> Result<Self, Problem> {
         let unpacked = inflate(packed, UNPACKED_BYTES_MAX)?;
         let mut files = BTreeMap::new();
@@ -62,7 +62,7 @@ impl Archive {
                         "the archive contains the link {path}, and charts must not contain links"
                     )));
                 }
-                // Skip folders and global headers.
+                // Folders and global headers have no content that is needed.
                 b'5' | b'g' => long = None,
                 _ => {
                     return Err(Problem::new("the archive has an entry that is neither a file nor a folder"));
@@ -95,7 +95,7 @@ fn damaged_archive() -> Problem {
     Problem::new("the archive is damaged or not a chart (.tgz)")
 }
 
-/// Unpacks `gzip` up to a size limit and verifies the checksum.
+/// Decompresses `gzip` data, and verifies the checksum. Returns an error if the result is too large.
 fn inflate(packed: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
     let (mut inflate, mut unpacked, mut piece) =
         (Inflate::new(true, GZIP_WINDOW_BITS), Vec::new(), vec![0; CHUNK_BYTES]);
@@ -109,11 +109,14 @@ fn inflate(packed: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
             usize::try_from(inflate.total_out().saturating_sub(written)).map_err(|_| damaged_archive())?;
         unpacked.extend_from_slice(piece.get(..new).unwrap_or_default());
         if unpacked.len() > limit {
-            return Err(Problem::new(format!("the archive has more than {} MiB when unpacked", limit >> 20)));
+            return Err(Problem::new(format!(
+                "the archive is larger than {} MiB when unpacked",
+                limit >> 20
+            )));
         }
         match status {
             Status::StreamEnd => return Ok(unpacked),
-            // There was no progress, so the data is truncated or invalid.
+            // Without progress, the data must be truncated or invalid.
             _ if new == 0 && inflate.total_in() == read => return Err(damaged_archive()),
             _ => {}
         }
@@ -144,23 +147,23 @@ impl Header {
     }
 }
 
-/// Returns the text up to the terminating zero.
+/// Returns the text that precedes the first zero byte.
 fn header_text(bytes: &[u8]) -> String {
     let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns the path from an extended header, whose records look like `12 path=a/b\n`.
+/// Returns the path in an extended header. The header consists of records such as `12 path=a/b\n`.
 fn extended_path(content: &[u8]) -> Option<String> {
     let lines = String::from_utf8_lossy(content).into_owned();
     lines.lines().find_map(|line| Some(line.split_once(' ')?.1.strip_prefix("path=")?.to_owned()))
 }
 
-/// Removes the chart's folder from a path. Every path in an archive must start with this folder.
+/// Removes the chart's folder from a path. Returns an error if the path is outside that folder.
 fn strip_chart_folder(path: &str) -> Result<String, Problem> {
     let outside = || {
         let path = path.escape_debug();
-        Problem::new(format!("the archive contains the path {path}, which leads out of the chart"))
+        Problem::new(format!("the archive contains the path {path}, which is outside the chart"))
     };
     let path = if path.starts_with('/') { None } else { resolve_path("", path) }.ok_or_else(outside)?;
     path.split_once('/').map(|(_, below)| below.to_owned()).ok_or_else(outside)

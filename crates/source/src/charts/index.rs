@@ -1,4 +1,4 @@
-//! Index of a Helm repository: charts, versions and download addresses.
+//! Index of a Helm repository, which lists charts, versions and download addresses.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::remote::Problem;
 
-/// Maximum number of YAML nodes.
+/// Maximum number of YAML nodes in an index.
 const NODES_MAX: usize = 4_000_000;
 
 /// A version of a chart.
@@ -16,12 +16,12 @@ pub(super) struct Release {
     pub version: String,
     #[serde(default)]
     pub urls: Vec<String>,
-    /// SHA-256 of the archive in hexadecimal.
+    /// SHA-256 digest of the archive, in hexadecimal.
     #[serde(default)]
     pub digest: Option<String>,
 }
 
-/// All charts, by name.
+/// All charts of a repository, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Index {
     #[serde(default)]
@@ -34,13 +34,13 @@ impl Index {
         let options = serde_saphyr::options! { budget: budget };
         serde_saphyr::from_slice_with_options(text, options).map_err(|error| {
             let reason = crate::error::to_line(&error.to_string());
-            Problem::new(format!("it is not a valid index: {reason}")).with_hint(
+            Problem::new(format!("invalid index: {reason}")).with_hint(
                 "a Helm repository must have this file; for a Git repository, set path instead of chart",
             )
         })
     }
 
-    /// Returns the versions of a chart. `None` if the chart does not exist.
+    /// Returns the versions of a chart, or `None` if the chart doesn't exist.
     pub fn versions(&self, chart: &str) -> Option<Vec<String>> {
         Some(self.entries.get(chart)?.iter().map(|release| release.version.clone()).collect())
     }

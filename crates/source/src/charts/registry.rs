@@ -1,4 +1,4 @@
-//! Charts in OCI registries, located in the same way as by `helm pull oci://…`.
+//! Charts in OCI registries. Charts are located in the same way as by `helm pull oci://…`.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::secret_text::SecretText;
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
-/// Maximum size of a manifest or a tag list in bytes.
+/// Maximum size of a manifest or of a page of tags, in bytes.
 const TEXT_MAX: u64 = 4 << 20;
 /// Maximum number of pages in a tag list.
 const PAGES_MAX: usize = 50;
 
-/// Access to one repository in a registry.
+/// Access to a single repository in a registry.
 pub(super) struct Registry<'r> {
     pub site: &'r RemoteLocation,
     pub access: &'r AccessSettings,
@@ -64,7 +64,8 @@ impl Registry<'_> {
         self.site.path.trim_matches('/')
     }
 
-    /// Sends a request. If the registry requires a token, obtains a token and sends the request again.
+    /// Sends a request. If the registry responds that a token is required, requests a token and repeats the
+    /// request.
     fn get_authenticated(
         &self,
         url: &str,
@@ -90,19 +91,20 @@ impl Registry<'_> {
                     AccessSettings { bearer, password: SecretText::default(), ..self.access.clone() };
                 fetch(&access, &[])
             }
-            // Without credentials, the registry's response specifies how to authenticate.
+            // The registry doesn't use tokens. Repeat the request, so that the response with status 401
+            // becomes an error.
             None => fetch(self.access, &[]),
         }
     }
 
-    /// Requests a token from the server specified by the registry.
+    /// Requests a token from the token server that the registry specifies in its challenge `asked`.
     fn request_token(&self, asked: &str) -> Result<String, Problem> {
         let field = |name: &str| {
             let found = asked.split(',').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
             found.map(|value| value.trim_matches('"').to_owned())
         };
         let realm =
-            field("realm").ok_or_else(|| Problem::new("the registry does not specify its token server"))?;
+            field("realm").ok_or_else(|| Problem::new("the registry does not specify a token server"))?;
         if !realm.starts_with("https://") && !self.access.uses_plain_http {
             return Err(Problem::new("the registry's token server does not use https://"));
         }
@@ -123,7 +125,7 @@ impl Registry<'_> {
         Ok(found)
     }
 
-    /// Returns all tags as versions.
+    /// Returns the versions of the chart, which are the tags of the repository.
     pub fn versions(&self) -> Result<Vec<String>, Problem> {
         let mut url = format!("{}/v2/{}/tags/list?n=1000", self.base(), self.name());
         let mut versions = Vec::new();
@@ -144,7 +146,7 @@ impl Registry<'_> {
         Err(Problem::new("the registry's list of tags has too many pages"))
     }
 
-    /// Returns the packaged chart that the manifest of a version refers to, after verifying its digest.
+    /// Downloads the packaged chart for a version, and verifies its digest.
     pub fn fetch_archive(&self, version: &str) -> Result<Vec<u8>, Problem> {
         let (base, name) = (self.base(), self.name());
         let tag = version.replace('+', "_");
@@ -153,7 +155,7 @@ impl Registry<'_> {
         let manifest: Manifest = serde_json::from_slice(&manifest.content)
             .map_err(|_| Problem::new("the registry's manifest has an unexpected format"))?;
         let layer = manifest.layers.into_iter().find(|layer| layer.media_type == CHART);
-        let digest = layer.ok_or_else(|| Problem::new("it is not a Helm chart"))?.digest;
+        let digest = layer.ok_or_else(|| Problem::new("the artifact is not a Helm chart"))?.digest;
         if !digest
             .strip_prefix("sha256:")
             .is_some_and(|hex| hex.len() == 64 && hex.chars().all(|c| c.is_ascii_hexdigit()))
@@ -167,7 +169,7 @@ impl Registry<'_> {
     }
 }
 
-/// Encodes a string for use in a query.
+/// Encodes a string for use in the query of a URL.
 fn encode_query(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte);
     text.bytes()

@@ -1,4 +1,4 @@
-//! Azure identities: either a service principal from a Secret or this process's workload identity.
+//! Azure identities: service principals from Secrets, and the workload identity of this process.
 
 use std::path::PathBuf;
 
@@ -7,24 +7,24 @@ use tidegate_web::can_send_secrets_to;
 use crate::address::{AddressKind, RemoteLocation};
 use crate::secret_text::SecretText;
 
-/// Token server of the public Azure cloud.
+/// Token server of the Azure public cloud.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
 
-/// An Azure identity, and what its tokens are used for.
+/// An Azure identity, and the purpose of its tokens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AzureIdentity {
     pub proof: AzureProof,
-    /// Registry that exchanges the token for a password: the host, and the port if it isn't the default.
-    /// `None` for Git, which uses the token itself.
+    /// Registry that exchanges the token for a password, as the host and the port if it isn't the default.
+    /// `None` for Git repositories, which accept the token itself.
     pub registry: Option<String>,
 }
 
-/// Proof of the identity.
+/// Method that an identity uses to authenticate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AzureProof {
-    /// Secret of a service principal.
+    /// Client secret of a service principal.
     Principal(AzurePrincipal),
-    /// Service account token of this process.
+    /// Service account token of this process's Pod.
     Workload,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct AzurePrincipal {
     pub secret: SecretText,
 }
 
-/// Azure workload identity of a process, read from its environment:
+/// Azure workload identity of a process, as configured in its environment:
 /// <https://azure.github.io/azure-workload-identity/docs/>.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AzureWorkload {
@@ -44,15 +44,16 @@ pub struct AzureWorkload {
     pub client: String,
     /// Value of `AZURE_TENANT_ID`.
     pub tenant: String,
-    /// Value of `AZURE_FEDERATED_TOKEN_FILE`. The file is read again for each token request.
+    /// Value of `AZURE_FEDERATED_TOKEN_FILE`. The file is read for each token request, because its content
+    /// changes.
     pub token_file: PathBuf,
     /// Value of `AZURE_AUTHORITY_HOST`. An empty string selects the public cloud.
     pub authority: String,
 }
 
 impl AzureWorkload {
-    /// Reads the identity from this process's environment. Missing variables are reported when a token is
-    /// requested.
+    /// Reads the workload identity from the environment. A missing variable causes an error only when a token
+    /// is requested.
     pub fn from_environment() -> Self {
         let text = |name: &str| std::env::var(name).unwrap_or_default();
         Self {
@@ -63,7 +64,8 @@ impl AzureWorkload {
         }
     }
 
-    /// Returns the token server, tenant and client, or an error that lists the missing variables.
+    /// Returns the token server, the tenant and the client. Returns an error that names the first missing
+    /// variable.
     pub(crate) fn token_request_parts(&self) -> Result<(String, &str, &str), String> {
         let file = self.token_file.as_os_str().is_empty();
         let missing = [
@@ -91,8 +93,8 @@ impl AzureIdentity {
         "azureActiveDirectoryEndpoint",
     ];
 
-    /// Creates a service principal from the fields of a Secret. In output, the error message follows the name
-    /// of the Secret.
+    /// Creates a service principal from the fields of a Secret. The error message continues a sentence that
+    /// starts with the name of the Secret.
     pub fn principal<'a>(text: impl Fn(&str) -> &'a str) -> Result<Self, String> {
         let [client, secret, tenant, endpoint] = Self::PRINCIPAL_FIELDS.map(|field| (field, text(field)));
         for (field, value) in [client, secret, tenant] {
@@ -101,10 +103,10 @@ impl AzureIdentity {
             }
         }
         if !is_tenant(tenant.1) {
-            return Err(format!("has a field {} that is not a valid Azure tenant", tenant.0));
+            return Err(format!("has an invalid {}; use an Azure tenant ID or domain", tenant.0));
         }
         let authority = parse_authority(endpoint.1)
-            .ok_or_else(|| format!("has a field {} that is not an https:// URL", endpoint.0))?;
+            .ok_or_else(|| format!("has an invalid {}; use an https:// URL", endpoint.0))?;
         let principal = AzurePrincipal {
             authority,
             tenant: tenant.1.to_owned(),
@@ -114,7 +116,7 @@ impl AzureIdentity {
         Ok(Self { proof: AzureProof::Principal(principal), registry: None })
     }
 
-    /// Creates this process's identity for access to a repository or registry.
+    /// Creates the workload identity of this process, for access to a repository or registry.
     pub fn workload(place: &AddressKind) -> Self {
         let registry = match place {
             AddressKind::Registry(site) => Some(RemoteLocation::authority(site)),
@@ -123,7 +125,7 @@ impl AzureIdentity {
         Self { proof: AzureProof::Workload, registry }
     }
 
-    /// Returns the token server. Empty if only the process's environment specifies it.
+    /// Returns the address of the token server. Empty if the environment specifies the address.
     pub fn token_server(&self) -> &str {
         match &self.proof {
             AzureProof::Principal(principal) => &principal.authority,
@@ -132,15 +134,15 @@ impl AzureIdentity {
     }
 }
 
-/// Returns true if the tenant is a valid identifier or domain. This check is necessary because the tenant
-/// becomes part of a URL.
+/// Returns true if the tenant is an identifier or a domain. The tenant becomes part of a URL, so it must not
+/// contain other characters.
 fn is_tenant(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_part)
 }
 
-/// Normalizes the address of a token server. Returns `None` if secrets must not be sent to that server. An
-/// empty string selects the default.
+/// Normalizes the address of a token server. An empty string results in the default address. Returns `None`
+/// if secrets must not be sent to the server.
 fn parse_authority(text: &str) -> Option<String> {
     let text = text.trim_end_matches('/');
     let text = if text.is_empty() { AUTHORITY } else { text };

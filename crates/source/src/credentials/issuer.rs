@@ -9,36 +9,37 @@ use super::azure::AzureIdentity;
 use crate::address::RemoteLocation;
 use crate::secret_text::SecretText;
 
-/// Name of the credential type in messages.
+/// Names of the credential types in messages.
 pub(super) const GITHUB_APP_NAME: &str = "a GitHub App";
 pub(super) const GOOGLE_ACCOUNT_NAME: &str = "a Google Cloud account";
 pub(super) const AZURE_IDENTITY_NAME: &str = "an Azure identity";
-/// Default token server of Google Cloud accounts.
+/// Token server that Google Cloud accounts use by default.
 const GOOGLE_TOKEN_SERVER: &str = "https://oauth2.googleapis.com/token";
 
-/// Secret that contains the credentials.
+/// Issuer of temporary passwords for the credentials in a Secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Issuer {
-    /// Secret that contains the credentials.
+    /// Name of the Secret that contains the credentials.
     pub secret: String,
     pub kind: IssuerKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum IssuerKind {
-    /// Owner of the repository. Used to find the installation if its ID isn't configured.
+    /// GitHub, which issues tokens to an App.
     Github {
         app: GithubApp,
-        /// Repository owner, used to find the installation if its ID isn't configured.
+        /// Owner of the repository, used to find the installation. `None` if the Secret specifies the
+        /// installation's ID.
         owner: Option<String>,
     },
-    /// Google, for a service account.
+    /// Google, which issues tokens to a service account.
     Google(GoogleAccount),
-    /// Azure, for an identity.
+    /// Azure, which issues tokens to an identity.
     Azure(AzureIdentity),
 }
 
-/// Key of a Google Cloud service account.
+/// Key of a Google Cloud service account, from its key file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GoogleAccount {
     pub email: String,
@@ -68,8 +69,8 @@ struct KeyFile {
 }
 
 impl IssuerKind {
-    /// Creates the issuer for a GitHub App from the fields of a Secret. In output, the error message follows
-    /// the name of the Secret.
+    /// Creates the issuer for a GitHub App from the fields of a Secret. The error message continues a
+    /// sentence that starts with the name of the Secret.
     pub fn github<'a>(text: impl Fn(&str) -> &'a str, site: &RemoteLocation) -> Result<Self, String> {
         let app = GithubApp::new(text)?;
         let owner = match app.installation() {
@@ -78,7 +79,7 @@ impl IssuerKind {
                 let owner = site.path.trim_start_matches('/').split('/').next().unwrap_or_default();
                 if GithubApp::installation_paths(owner).is_none() {
                     return Err(
-                        "has no githubAppInstallationID, and the repository URL does not contain an owner to find the installation by; set githubAppInstallationID"
+                        "has no githubAppInstallationID, and the repository URL does not contain an owner whose installation could be used; set githubAppInstallationID"
                             .to_owned(),
                     );
                 }
@@ -88,21 +89,22 @@ impl IssuerKind {
         Ok(Self::Github { app, owner })
     }
 
-    /// Creates the issuer for a Google Cloud account from its key. In output, the error message follows the
-    /// name of the Secret.
+    /// Creates the issuer for a Google Cloud account from its key file. The error message continues a
+    /// sentence that starts with the name of the Secret.
     pub fn google(key: &str) -> Result<Self, String> {
-        let wrong = |reason: &str| format!("has a gcpServiceAccountKey that {reason}");
-        let file: KeyFile = serde_json::from_str(key)
-            .map_err(|_| wrong("is not a JSON key; use the key file exactly as Google Cloud created it"))?;
+        let wrong = |reason: &str| format!("has an invalid gcpServiceAccountKey: {reason}");
+        let file: KeyFile = serde_json::from_str(key).map_err(|_| {
+            wrong("the value is not JSON; use the key file exactly as Google Cloud created it")
+        })?;
         if file.kind != "service_account" || file.client_email.is_empty() {
-            return Err(wrong("is not the key of a service account"));
+            return Err(wrong("the key is not for a service account"));
         }
         RsaKey::from_pem(&file.private_key)
-            .map_err(|_| wrong("does not contain an RSA private key in private_key"))?;
+            .map_err(|_| wrong("private_key does not contain an RSA private key"))?;
         let token_uri =
             if file.token_uri.is_empty() { GOOGLE_TOKEN_SERVER.to_owned() } else { file.token_uri };
         if !can_send_secrets_to(&token_uri) {
-            return Err(wrong("has a token_uri that is not an https:// URL"));
+            return Err(wrong("token_uri is not an https:// URL"));
         }
         Ok(Self::Google(GoogleAccount {
             email: file.client_email,
@@ -112,7 +114,7 @@ impl IssuerKind {
         }))
     }
 
-    /// Returns the token server. Empty if only the process's environment specifies it.
+    /// Returns the address of the token server. Empty if the environment specifies the address.
     pub fn token_server(&self) -> &str {
         match self {
             Self::Github { app, .. } => app.base(),
@@ -130,17 +132,17 @@ impl IssuerKind {
         }
     }
 
-    /// Returns the user name to send together with a token.
+    /// Returns the user name that is sent together with a token.
     pub fn username(&self) -> &str {
         match self {
             Self::Github { .. } => "x-access-token",
             Self::Google(account) => &account.email,
-            // User name that Azure registries expect together with a token.
+            // Registries in Azure expect this user name together with a token.
             Self::Azure(_) => "00000000-0000-0000-0000-000000000000",
         }
     }
 
-    /// Returns true if the token is sent as a bearer token instead of a password.
+    /// Returns true if the token is sent as a bearer token rather than as a password.
     pub fn is_bearer(&self) -> bool {
         matches!(self, Self::Azure(AzureIdentity { registry: None, .. }))
     }

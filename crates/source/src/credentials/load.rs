@@ -1,4 +1,4 @@
-//! Reads credentials from Secrets and ConfigMaps.
+//! Reading of credentials from Secrets and ConfigMaps.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use super::Credentials;
 use super::secret::{Secret, SecretKind};
 use crate::secret_text::SecretText;
 
-/// ConfigMap that contains certificates by host.
+/// ConfigMap that contains trusted certificates by host.
 const CERTIFICATES_CONFIG_MAP: &str = "argocd-tls-certs-cm";
-/// ConfigMap that contains known SSH hosts.
+/// ConfigMap that contains the SSH keys of known hosts.
 const KNOWN_HOSTS_CONFIG_MAP: &str = "argocd-ssh-known-hosts-cm";
 
-/// ConfigMap that contains public keys for verifying signatures, by key ID.
+/// ConfigMap that contains the public keys for verifying signatures, by key ID.
 const SIGNING_KEYS_CONFIG_MAP: &str = "argocd-gpg-keys-cm";
 
-/// Error that is returned if an object contains invalid credentials. The error doesn't contain secrets.
+/// Error for an object with invalid credentials. The message doesn't contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{object}: {reason}")]
 pub struct CredentialsError {
@@ -29,7 +29,7 @@ pub struct CredentialsError {
 }
 
 impl Credentials {
-    /// Label of Secrets with repository credentials.
+    /// Label of Secrets that contain repository credentials.
     pub const LABEL: &str = "argocd.argoproj.io/secret-type";
 
     /// Returns true if an object contains repository credentials.
@@ -43,7 +43,8 @@ impl Credentials {
         }
     }
 
-    /// Adds the entries of `others` that don't exist yet.
+    /// Adds the credentials from `others`. For certificates and signing keys, existing entries take
+    /// precedence.
     pub fn merge(&mut self, others: &Self) {
         self.secrets.extend(others.secrets.iter().cloned());
         self.projects.extend(others.projects.iter().cloned());
@@ -59,11 +60,11 @@ impl Credentials {
         }
     }
 
-    /// Adds an object's credentials. Returns false if the object doesn't contain credentials.
+    /// Adds the credentials in an object. Returns false if the object doesn't contain repository credentials.
     ///
     /// # Errors
     ///
-    /// Returns an error if the object contains repository credentials but their values are invalid.
+    /// Returns an error if the object contains repository credentials that are invalid.
     pub fn add(&mut self, object: &Object) -> Result<bool, CredentialsError> {
         match (object.group(), object.kind(), object.name()) {
             ("", "Secret", _) => self.add_secret(object),
@@ -108,7 +109,7 @@ impl Credentials {
         fields.extend(secret_texts(object, "stringData")?);
         let secret = Secret::new(object_text(object), kind, fields);
         if secret.address_length() == 0 {
-            return Err(wrong("its url is missing or is not the URL of a remote repository".to_owned()));
+            return Err(wrong("url is missing or is not the URL of a remote repository".to_owned()));
         }
         self.projects.extend(secret.project().map(str::to_owned));
         self.secrets.push(secret);
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_secret_in_the_format_of_a_cluster() {
-        // Some files wrap base64 text over several lines.
+        // Base64 text may be wrapped over several lines.
         let fields = json!({"url": "aHR0cHM6Ly9leGFtcGxlLmNvbS9hLmdpdA==", "password": "aHVu\ndGVyMg=="});
         let mut credentials = Credentials::default();
         assert_eq!(credentials.add(&secret("data", &fields)), Ok(true));
@@ -196,8 +197,8 @@ mod tests {
             ("data", json!({"password": "//79"}), "data.password is not base64-encoded text"),
             ("stringData", json!({"password": 7}), "stringData.password is not a string"),
             ("stringData", json!("hunter2"), "stringData is not a map"),
-            ("stringData", json!({"password": "hunter2"}), "its url is missing"),
-            ("stringData", json!({"url": "/a/path"}), "its url is missing"),
+            ("stringData", json!({"password": "hunter2"}), "url is missing"),
+            ("stringData", json!({"url": "/a/path"}), "url is missing"),
         ] {
             let error = Credentials::default().add(&secret(section, &fields)).unwrap_err().to_string();
             assert!(error.contains(expected) && !error.contains("hunter2"), "{error}");

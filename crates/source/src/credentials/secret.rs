@@ -1,4 +1,4 @@
-//! Argo CD's repository Secrets.
+//! Repository Secrets in the format of Argo CD.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,28 @@ use crate::Address;
 use crate::address::{AddressKind, RemoteLocation, parse_location};
 use crate::secret_text::SecretText;
 
-/// Fields that have no effect on how a repository is read.
+/// Fields that don't affect how a repository is accessed.
 const IGNORED_FIELDS: [&str; 6] =
     ["url", "name", "forceHttpBasicAuth", "depth", "webhookManifestCacheWarmDisabled", "type"];
-/// Field that selects this process's identity.
+/// Field that selects the workload identity of this process.
 const WORKLOAD: &str = "useAzureWorkloadIdentity";
 
-/// Type of a Secret, as specified by the value of its label.
+/// Type of a Secret, according to its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SecretKind {
     /// A single repository.
     Repository,
-    /// All repositories whose addresses have a certain prefix.
+    /// Credential template for all repositories whose addresses start with a prefix.
     Credentials,
 }
 
-/// A Secret before validation. Invalid fields are reported when they are used.
+/// A Secret whose fields haven't been validated. Invalid fields are reported when the Secret is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Secret {
     pub name: String,
     pub kind: SecretKind,
     url: String,
-    /// Address as written.
+    /// Address, spelled as in the Secret.
     written_address: SecretText,
     fields: BTreeMap<String, SecretText>,
 }
@@ -57,26 +57,25 @@ impl Secret {
         match self.text(field) {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
-            Some(_) => Err(format!("has a field {field} that is not true or false")),
+            Some(_) => Err(format!("has an invalid {field}; use true or false")),
         }
     }
 
-    /// Returns true if the Secret is for this repository.
+    /// Returns true if the Secret is for exactly this repository.
     pub fn names_repository(&self, site: &RemoteLocation) -> bool {
         let plain = location_text(site);
-        // For a registry, the Secret specifies the folder that contains the charts rather than a single
-        // chart.
+        // For a registry, the address in a Secret is the folder of the charts rather than a single chart.
         let place = plain.rsplit_once('/').map(|(place, _)| place).filter(|_| site.scheme == "oci");
         !self.url.is_empty() && (self.url == plain || place == Some(&self.url))
     }
 
-    /// Returns the project to which the Secret is restricted.
+    /// Returns the only project that the Secret applies to, or `None` if it applies to all projects.
     pub fn project(&self) -> Option<&str> {
         self.text("project").map(str::trim).filter(|project| !project.is_empty())
     }
 
-    /// Returns true if the Secret's address is a prefix of this repository's address. The entire host must
-    /// match.
+    /// Returns true if the Secret's address is a prefix of the repository's address. A prefix that ends
+    /// within the host doesn't count.
     pub fn is_prefix_of(&self, site: &RemoteLocation) -> bool {
         let Some(rest) = location_text(site).strip_prefix(self.url.as_str()).map(str::to_owned) else {
             return false;
@@ -89,19 +88,19 @@ impl Secret {
         names_host && ends_host
     }
 
-    /// Returns true if the Secret is for charts and has this name.
+    /// Returns true if the Secret declares a Helm repository or registry with this name.
     pub fn names_chart_repository(&self, name: &str) -> bool {
         let is_of_charts =
             matches!(self.text("type"), Some("helm" | "oci")) || self.text("enableOCI") == Some("true");
         is_of_charts && self.text("name") == Some(name)
     }
 
-    /// Returns the address as written.
+    /// Returns the address, spelled as in the Secret.
     pub fn written_address(&self) -> &str {
         &self.written_address.0
     }
 
-    /// Returns the address with its scheme.
+    /// Returns the address. Adds `oci://` if the address has no scheme.
     pub fn address(&self) -> String {
         let scheme = if self.written_address.0.contains("://") { "" } else { "oci://" };
         format!("{scheme}{}", self.written_address.0)
@@ -116,7 +115,7 @@ impl Secret {
         self.url.len()
     }
 
-    /// Returns true if the Secret contains a user or credentials.
+    /// Returns true if the Secret contains a user name or any credentials.
     pub fn has_credentials(&self) -> bool {
         let fields = [
             "username",
@@ -133,8 +132,8 @@ impl Secret {
             || self.text(WORKLOAD).is_some_and(|value| value != "false")
     }
 
-    /// Overrides access settings with the Secret's fields. In output, the error message follows the name of
-    /// the Secret.
+    /// Overrides access settings with the fields of the Secret. The error message continues a sentence that
+    /// starts with the name of the Secret.
     pub fn apply_to(&self, access: &mut AccessSettings, place: &AddressKind) -> Result<(), String> {
         self.validate(place)?;
         access.secret = Some(self.name.clone());
@@ -157,7 +156,7 @@ impl Secret {
         if let Some(no_proxy) = self.text("noProxy") {
             no_proxy.clone_into(&mut access.no_proxy);
         }
-        // The value is only validated here. `enables_lfs` uses it.
+        // Only validate the value here. `enables_lfs` reads it.
         self.parse_flag("enableLfs")?;
         access.uses_plain_http |= self.parse_flag("insecureOCIForceHttp")?;
         access.is_insecure |= self.parse_flag("insecure")? || self.parse_flag("insecureIgnoreHostKey")?;
@@ -172,7 +171,8 @@ impl Secret {
         Ok(())
     }
 
-    /// Returns the issuer of temporary passwords. As in Argo CD, a permanent password takes precedence.
+    /// Returns the issuer of temporary passwords, or `None` if the Secret contains a permanent password. As
+    /// in Argo CD, a permanent password takes precedence.
     fn issuer(&self, place: &AddressKind) -> Result<Option<IssuerKind>, String> {
         let has = |fields: &[&str]| fields.iter().any(|field| self.text(field).is_some());
         if has(&["password", "bearerToken", "sshPrivateKey"]) {
@@ -226,7 +226,7 @@ impl Secret {
         }
         if self.kind == SecretKind::Credentials && self.project().is_some() {
             return Err(
-                "has a project, which is not allowed in a Secret of type repo-creds; remove it".to_owned()
+                "has a project, which is not allowed in a Secret of type repo-creds; remove the project field".to_owned()
             );
         }
         let known = [
@@ -259,7 +259,7 @@ impl Secret {
     }
 }
 
-/// Normalizes an address for comparison, as `scheme://[user@]host[:port]/path` without `.git`.
+/// Normalizes an address for comparison. The result is `scheme://[user@]host[:port]/path` without `.git`.
 fn normalize_address(url: &str, is_registry: bool) -> String {
     let of_charts = is_registry || url.starts_with("oci://");
     let parsed = match of_charts {
@@ -274,13 +274,13 @@ fn normalize_address(url: &str, is_registry: bool) -> String {
             | AddressKind::Registry(site) => location_text(site),
             AddressKind::Local(_) | AddressKind::File(_) => String::new(),
         },
-        // Registry address without a scheme.
+        // This is the address of a registry without a scheme or a path.
         Err(_) if of_charts && !url.contains("://") => normalize_server(&format!("oci://{url}")),
         Err(_) => normalize_server(url),
     }
 }
 
-/// Normalizes an address prefix that has no path.
+/// Normalizes an address prefix that consists only of a server.
 fn normalize_server(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let known = match scheme.to_ascii_lowercase().as_str() {
@@ -295,7 +295,8 @@ fn normalize_server(url: &str) -> String {
 }
 
 fn location_text(site: &RemoteLocation) -> String {
-    // The server is the same whether or not the path is relative to the home folder.
+    // For the comparison, it doesn't matter if the path is relative to the home folder, because the server is
+    // the same.
     let url = RemoteLocation { is_relative_to_home: false, ..site.clone() }.to_string().to_ascii_lowercase();
     url.strip_suffix(".git").map(str::to_owned).unwrap_or(url)
 }

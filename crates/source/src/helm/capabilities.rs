@@ -1,11 +1,11 @@
-//! Cluster capabilities that are passed to a chart.
+//! Arguments that describe the capabilities of the cluster to a chart.
 
 use tidegate_model::argo::HelmSource;
 
 use crate::render_target::ClusterCapabilities;
 
-/// Returns the arguments for `helm template`. A Kubernetes version or API versions in the source override
-/// those of the cluster.
+/// Returns the arguments for `helm template`. The Kubernetes version and the API versions come from the
+/// source or, if not set there, from the cluster.
 pub(super) fn capability_arguments(
     helm: &HelmSource,
     cluster: &ClusterCapabilities,
@@ -20,11 +20,11 @@ pub(super) fn capability_arguments(
         ),
         ClusterCapabilities::NotQueried(question) => {
             question.request();
-            return Err("the API versions of its cluster have not been fetched yet".to_owned());
+            return Err("the API versions of the destination cluster have not been fetched yet".to_owned());
         }
         ClusterCapabilities::Unknown(reason, question) => {
             question.request();
-            return Err(format!("the API versions of its cluster are unknown: {reason}"));
+            return Err(format!("the API versions of the destination cluster are unknown: {reason}"));
         }
     };
     let version = (!version.is_empty()).then(|| format!("--kube-version={version}"));
@@ -43,7 +43,7 @@ mod tests {
     fn the_source_takes_precedence_over_the_cluster() {
         let known = Capabilities { kube_version: "v1.36.1".into(), api_versions: vec!["a/v1".into()] };
         let known = ClusterCapabilities::Known(Arc::new(known));
-        let away = ClusterCapabilities::Unknown("it does not answer".into(), CapabilitiesQuery::default());
+        let away = ClusterCapabilities::Unknown("no response".into(), CapabilitiesQuery::default());
         let nameless = ClusterCapabilities::Known(Arc::default());
         let question = CapabilitiesQuery::default();
         let unasked = ClusterCapabilities::NotQueried(question.clone());
@@ -66,8 +66,8 @@ mod tests {
             ),
             ("", &[], &nameless, Ok("")),
             ("1.30", &["b/v1"], &away, Ok("--kube-version=1.30 --api-versions=b/v1")),
-            ("1.30", &[], &away, Err("the API versions of its cluster are unknown: it does not answer")),
-            ("", &[], &away, Err("the API versions of its cluster are unknown: it does not answer")),
+            ("1.30", &[], &away, Err("the API versions of the destination cluster are unknown: no response")),
+            ("", &[], &away, Err("the API versions of the destination cluster are unknown: no response")),
         ] {
             let api_versions = kinds.iter().map(|kind: &&str| (*kind).to_owned()).collect();
             let helm = HelmSource { kube_version: version.into(), api_versions, ..HelmSource::default() };

@@ -1,5 +1,5 @@
-//! Missing chart dependencies. Before running Helm, Tidegate writes them to the folder `charts`, like
-//! `helm dependency build`. Helm then decides which dependencies to render and under which aliases.
+//! Missing dependencies of charts. Tidegate writes them to the chart's `charts` folder before it calls Helm,
+//! like `helm dependency build`. Helm then decides which dependencies are rendered, and under which aliases.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,24 +19,24 @@ use crate::tools::WorkingFolder;
 use crate::tree::{CommitReader, join_paths, path_segments};
 use crate::{SourceError, version_constraints};
 
-/// Folder for a chart's dependencies.
+/// Folder for dependencies within a chart's folder.
 pub(super) const DEPENDENCIES_FOLDER: &str = "charts";
 /// File extension of a packaged chart.
 pub(super) const PACKED_EXTENSION: &str = ".tgz";
-/// Maximum number of dependencies of a chart.
+/// Maximum number of dependencies that a chart declares.
 const CHARTS_MAX: usize = 100;
-/// Maximum total size, in bytes, of the packaged charts that are fetched for one chart.
+/// Maximum total size of the packaged charts that are fetched for one chart, in bytes.
 const BYTES_MAX: u64 = 64 << 20;
-/// Scheme of a folder in the same repository.
+/// Scheme of dependencies in the same repository.
 const LOCAL_SCHEME: &str = "file://";
-/// Prefixes that mark a repository name rather than an address.
+/// Prefixes of a dependency's repository field if the field contains a name instead of an address.
 const ALIAS_PREFIXES: [&str; 2] = ["@", "alias:"];
-/// Reason that is reported if fetching is disabled.
+/// Reason that is reported if no dependencies may be fetched.
 const FETCHING_DISABLED: &str = "missing charts are fetched only if `tidegate serve --allow-chart-dependencies` allows their repository; allow the repository, or ";
-/// Reason that is reported if the address is not allowed.
+/// Reason that is reported if the repository isn't allowed.
 const NOT_ALLOWED: &str = "none of the prefixes in `tidegate serve --allow-chart-dependencies` matches their repository; add the repository there, or ";
 
-/// The relevant fields of `Chart.yaml` and `requirements.yaml`.
+/// Fields of `Chart.yaml`, `requirements.yaml` and the lock files that Tidegate reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ChartMetadata {
@@ -46,7 +46,7 @@ struct ChartMetadata {
     dependencies: Option<Vec<Dependency>>,
 }
 
-/// A dependency, as declared or as locked.
+/// A dependency, as declared by a chart or as locked in a lock file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct Dependency {
@@ -78,24 +78,24 @@ pub(super) struct Dependencies {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LocalDependency {
     path: String,
-    /// ID of the folder's content.
+    /// ID for the content of the folder.
     content: String,
-    /// Destination folder below the chart.
+    /// Destination folder for the dependency, relative to the chart's folder.
     destination: String,
 }
 
-/// A dependency that was fetched as an archive.
+/// A dependency whose archive was fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PackedDependency {
-    /// Chart and repository, for messages.
+    /// Name of the chart and its repository, for messages.
     name: String,
-    /// Destination folder below the chart.
+    /// Destination path for the archive, relative to the chart's folder.
     destination: String,
     content: Arc<Vec<u8>>,
 }
 
 impl Dependencies {
-    /// Determines which dependencies of the chart in a folder are missing. Doesn't fetch them.
+    /// Determines which dependencies of a chart are missing. Doesn't fetch any dependency.
     pub fn find_missing((folder, files): (&str, &dyn FileAccess), chart: &str) -> Result<Self, SourceError> {
         let Some(own) = parse_file::<ChartMetadata>(files, &join_paths(folder, CHART_FILE))? else {
             return Ok(Self::default());
@@ -129,7 +129,7 @@ impl Dependencies {
             let wanted = Dependency { version, ..one.clone() };
             match one.repository.strip_prefix(LOCAL_SCHEME) {
                 Some(path) => found.add_local(&wanted, (folder, files), path, chart)?,
-                // Helm reports the missing dependency.
+                // Helm reports this missing dependency.
                 None if one.repository.is_empty() => {}
                 None if !found.remote.contains(&wanted) => found.remote.push(wanted),
                 None => {}
@@ -157,7 +157,7 @@ impl Dependencies {
         let there = there.ok_or_else(|| wrong(format!("{path} has no readable {CHART_FILE}")))?;
         if !version_constraints::satisfies(&wanted.version, &there.version) {
             return Err(wrong(format!(
-                "it has version {}, but {} is required; change one of them, or run `helm dependency update`",
+                "the folder contains version {}, but {} is required; change one of them, or run `helm dependency update`",
                 there.version, wanted.version
             )));
         }
@@ -168,7 +168,7 @@ impl Dependencies {
         Ok(())
     }
 
-    /// Fetches the packaged charts. The caller must not be using the source repository at the same time.
+    /// Fetches the packaged charts. The caller must not be reading the source repository at the same time.
     pub fn fetch(
         &mut self,
         chart: &str,
@@ -199,7 +199,7 @@ impl Dependencies {
                 return Err(dependency_error(
                     chart,
                     &one,
-                    "its repository has no scheme such as https:// or oci://".to_owned(),
+                    "the repository has no scheme such as https:// or oci://".to_owned(),
                 ));
             }
             let helm = HelmSource { pass_credentials: passes_credentials, ..HelmSource::default() };
@@ -247,7 +247,7 @@ impl Dependencies {
         }
     }
 
-    /// Copies dependencies that are in the same commit to the chart's dependency folder.
+    /// Copies dependencies in the same commit to the chart's folder for dependencies.
     pub fn copy_local(
         &self,
         reader: &CommitReader<'_>,
@@ -267,8 +267,8 @@ impl Dependencies {
         Ok(())
     }
 
-    /// Writes the packaged charts to the chart's dependency folder in a working folder. Their content must have
-    /// been checked beforehand, because Helm unpacks them again.
+    /// Writes the packaged charts to the chart's folder for dependencies. Checks each archive first, because
+    /// Helm unpacks it without the same limits.
     pub fn write_packed(
         &self,
         chart: &str,
@@ -296,12 +296,12 @@ fn dependencies_denied(chart: &str, refused: &[Dependency], why: &'static str) -
     SourceError::Dependencies { chart: chart.to_owned(), missing: missing.join(", "), why }
 }
 
-/// Parses a file. `None` if the file is missing or invalid, because Helm reports the problem itself.
+/// Parses a file. Returns `None` if the file is missing or invalid, because Helm reports these problems.
 fn parse_file<T: DeserializeOwned>(files: &dyn FileAccess, path: &str) -> Result<Option<T>, SourceError> {
     Ok(files.read_file(path)?.and_then(|content| serde_saphyr::from_slice(&content).ok()))
 }
 
-/// Checks that a name is safe as part of a file name.
+/// Returns an error unless the dependency's name is safe to use in a file name.
 fn check_name(wanted: &Dependency, chart: &str) -> Result<(), SourceError> {
     let is_sign = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     match !wanted.name.is_empty() && wanted.name.chars().all(is_sign) {
@@ -313,7 +313,7 @@ fn check_name(wanted: &Dependency, chart: &str) -> Result<(), SourceError> {
     }
 }
 
-/// Returns the names of the dependencies that are missing in the folder `charts`.
+/// Returns the names of the dependencies that are missing from the `charts` folder.
 fn missing_names<'d>(
     (folder, files): (&str, &dyn FileAccess),
     declared: &'d [Dependency],
@@ -344,7 +344,8 @@ fn missing_names<'d>(
     Ok(missing)
 }
 
-/// Returns the name of a packaged chart, based on its file name or its content.
+/// Returns the name of a packaged chart. If the file name doesn't contain a version, the name is read from
+/// the archive.
 fn packed_chart_name(
     files: &dyn FileAccess,
     path: &str,
@@ -367,19 +368,23 @@ fn packed_chart_name(
         .map(|chart| chart.name))
 }
 
-/// Returns the locked version for the declaration at the given index.
+/// Returns the locked version of the dependency that is declared at index `at`.
 fn locked_version(locked: &[Dependency], declared: &[Dependency], at: usize) -> Result<String, String> {
     let Some(wanted) = declared.get(at) else { return Ok(String::new()) };
-    // A chart with aliases occurs several times, in the same order in both lists.
+    // With aliases, the same chart is declared several times. The declarations and the locked dependencies
+    // have the same order.
     let before = declared.iter().take(at).filter(|one| one.name == wanted.name).count();
     let found = locked.iter().filter(|one| one.name == wanted.name).nth(before);
-    let found = found.ok_or_else(|| format!("it has no {}", wanted.name))?;
+    let found = found.ok_or_else(|| format!("{} is missing", wanted.name))?;
     if !version_constraints::satisfies(&wanted.version, &found.version) {
-        return Err(format!("it locks {} {}, but {} is required", found.name, found.version, wanted.version));
+        return Err(format!(
+            "{} is locked at {}, but {} is required",
+            found.name, found.version, wanted.version
+        ));
     }
     let plain = |one: &Dependency| one.repository.trim_end_matches('/').to_owned();
     match wanted.is_alias() || plain(wanted) == plain(found) {
         true => Ok(found.version.clone()),
-        false => Err(format!("it locks {} from another repository", found.name)),
+        false => Err(format!("{} is locked to a different repository", found.name)),
     }
 }

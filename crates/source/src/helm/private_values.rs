@@ -9,10 +9,10 @@ use crate::mask::MaskValues;
 use crate::render_target::Variables;
 use crate::tools::visit_files;
 
-/// File that contains a chart's default values.
+/// File with the default values of a chart.
 const VALUES: &str = "values.yaml";
 
-/// Values that the source passes to its chart. They are extracted only once Helm has failed.
+/// Values that the source passes to the chart. Their strings are collected only if Helm fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PrivateValues {
     parameters: Vec<String>,
@@ -25,7 +25,7 @@ impl PrivateValues {
         let mut parameters = Vec::new();
         for one in &helm.parameters {
             parameters.push(one.value.clone());
-            // A value that consists of a build variable is public.
+            // Build variables are public, so a value that consists of a variable need not be masked.
             if !one.value.starts_with('$') {
                 parameters.push(variables.replace(&one.value));
             }
@@ -33,7 +33,7 @@ impl PrivateValues {
         Self { parameters, object: helm.values_object.clone(), text: helm.values.clone() }
     }
 
-    /// Returns the values to mask.
+    /// Returns the values that must be masked.
     pub fn to_mask_values(&self) -> MaskValues {
         let mut values = MaskValues::default();
         self.parameters.iter().for_each(|value| values.add(value));
@@ -45,8 +45,8 @@ impl PrivateValues {
     }
 }
 
-/// Adds those default values of charts whose names indicate secrets. Other default values help users to
-/// locate errors, so they are not masked.
+/// Adds default values of charts whose names suggest that they are secret. Other default values aren't
+/// masked, because they help users to find errors.
 pub(super) fn add_defaults(values: &mut MaskValues, chart: &Path) {
     visit_files(
         chart,

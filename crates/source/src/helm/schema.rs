@@ -1,5 +1,5 @@
-//! JSON schemas of charts. Helm follows references in schemas to local files and servers. All schemas,
-//! including those in packaged charts, are therefore checked before Helm reads them.
+//! Validation of charts' JSON schemas. Helm follows references in a schema to local files and servers. Before
+//! Helm reads a chart, Tidegate therefore checks all of its schemas, including those in packaged charts.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,19 +10,20 @@ use super::dependencies::{DEPENDENCIES_FOLDER, PACKED_EXTENSION};
 use crate::charts::Archive;
 use crate::tools::visit_files;
 
-/// Schema file of a chart.
+/// Name of a chart's schema file.
 const SCHEMA_FILE: &str = "values.schema.json";
-/// Byte order mark.
+/// UTF-8 byte order mark, which Helm ignores.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-/// Keywords whose values are data rather than schemas, unless a reference points to them.
+/// Keywords whose values are data. A value is a schema only if a reference refers to it.
 const DATA_KEYWORDS: [&str; 5] = ["default", "examples", "example", "const", "enum"];
-/// Maximum nesting of packaged charts.
+/// Maximum nesting depth of packaged charts.
 const DEPTH_MAX: usize = 4;
 /// Keywords that refer to other schemas.
 const REFERENCE_KEYWORDS: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 /// Keywords that define the name of a schema.
 const NAME_KEYWORDS: [&str; 2] = ["$id", "id"];
-/// Keywords that contain schemas: by name, in lists, or directly.
+/// Keywords that contain schemas by name, followed by those that contain a list of schemas or a single
+/// schema.
 const NAMED_SCHEMA_KEYWORDS: [&str; 6] =
     ["$defs", "definitions", "properties", "patternProperties", "dependentSchemas", "dependencies"];
 const SCHEMA_LIST_KEYWORDS: [&str; 5] = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
@@ -39,12 +40,12 @@ const SINGLE_SCHEMA_KEYWORDS: [&str; 11] = [
     "then",
     "else",
 ];
-/// Keyword that specifies a schema's dialect.
+/// Keyword that specifies the dialect of a schema.
 const DIALECT_KEYWORD: &str = "$schema";
-/// Dialects built into Helm.
+/// Prefixes of the dialects that are built into Helm.
 const DIALECTS: [&str; 2] = ["http://json-schema.org/", "https://json-schema.org/"];
 
-/// Returns an error if Helm must not read the chart in a folder.
+/// Returns an error if a schema in the chart isn't safe for Helm to read.
 pub(super) fn check_schemas(chart: &Path) -> Result<(), String> {
     let mut found = Ok(());
     visit_files(
@@ -59,10 +60,10 @@ pub(super) fn check_schemas(chart: &Path) -> Result<(), String> {
     found
 }
 
-/// Checks one file of a chart. Rejects files that can't be parsed in the same way as by Helm, because it is
-/// unknown which references they contain.
+/// Checks one file of a chart. Rejects a schema that can't be parsed, because Helm might parse it and follow
+/// its references.
 fn check_file(path: &str, content: &[u8], depth: usize) -> Result<(), String> {
-    // Helm treats backslashes as slashes.
+    // In paths within an archive, Helm treats backslashes as slashes.
     let path = &path.replace('\\', "/");
     let mut names = path.rsplit('/');
     let (name, folder) = (names.next().unwrap_or_default(), names.next());
@@ -81,7 +82,7 @@ fn check_file(path: &str, content: &[u8], depth: usize) -> Result<(), String> {
     }
     let depth = depth
         .checked_sub(1)
-        .ok_or_else(|| unreadable_schema(path, "it is nested too deeply in other charts"))?;
+        .ok_or_else(|| unreadable_schema(path, "the chart is nested too deeply in other charts"))?;
     let archive = Archive::unpack(path.to_owned(), content)
         .map_err(|problem| unreadable_schema(path, &problem.to_string()))?;
     archive
@@ -90,7 +91,7 @@ fn check_file(path: &str, content: &[u8], depth: usize) -> Result<(), String> {
         .try_for_each(|(inside, content)| check_file(&format!("{path}/{inside}"), content, depth))
 }
 
-/// Returns true if a file is at the top level of the chart or of a subchart.
+/// Returns true if a file is in the top-level folder of the chart or of a subchart.
 fn is_of_chart(path: &str) -> bool {
     let mut parts: Vec<&str> = path.split('/').collect();
     while let [DEPENDENCIES_FOLDER, _, rest @ ..] = parts.as_slice() {
@@ -102,7 +103,7 @@ fn is_of_chart(path: &str) -> bool {
 fn unreadable_schema(path: &str, reason: &str) -> String {
     let reason = crate::error::to_line(reason);
     format!(
-        "cannot check the values schemas of {path}: {reason}; fix it, or set source.helm.skipSchemaValidation: true"
+        "cannot check the values schemas of {path}: {reason}; fix the file, or set source.helm.skipSchemaValidation: true"
     )
 }
 
@@ -114,7 +115,7 @@ fn outside_reference_error(path: &str, field: &str, to: &str) -> String {
     )
 }
 
-/// Returns a reference that leads outside the schema, along with its keyword.
+/// Returns a reference to something outside the schema, preceded by its keyword.
 fn find_outside_reference(schema: &Value) -> Option<(String, String)> {
     let (mut known, base) =
         (BTreeSet::from([SCHEMA_FILE.to_owned()]), schema_name(schema).unwrap_or_default());
@@ -138,13 +139,14 @@ fn find_outside_reference(schema: &Value) -> Option<(String, String)> {
     found
 }
 
-/// Returns the name of a schema.
+/// Returns the name of a schema, without a fragment.
 fn schema_name(schema: &Value) -> Option<&str> {
     let name = NAME_KEYWORDS.iter().find_map(|field| schema.get(*field)?.as_str())?;
     Some(name.split('#').next().unwrap_or_default())
 }
 
-/// Collects the names of a schema and its subschemas. References can't resolve names in other places.
+/// Collects the names of a schema and its subschemas. References can't use names that are defined elsewhere
+/// in the document.
 fn collect_names(schema: &Value, base: &str, known: &mut BTreeSet<String>) {
     if let Some(name) = schema_name(schema).filter(|name| !name.is_empty()) {
         known.extend([name.to_owned(), resolve_name(base, name)]);
@@ -159,7 +161,7 @@ fn collect_names(schema: &Value, base: &str, known: &mut BTreeSet<String>) {
     });
 }
 
-/// Resolves a name against a base.
+/// Resolves the name of a subschema relative to the name of the schema.
 fn resolve_name(base: &str, name: &str) -> String {
     let folder = base.rsplit_once('/').map_or("", |(folder, _)| folder);
     if folder.is_empty() || name.contains(':') || name.starts_with('/') {
@@ -168,8 +170,8 @@ fn resolve_name(base: &str, name: &str) -> String {
     format!("{folder}/{name}")
 }
 
-/// Visits every string in a schema, along with its field. `has_names` is true if names in the field are names
-/// of schemas. If `with_data` is true, data is visited as well.
+/// Visits the strings in a schema, each with its field. `has_names` is true if the value's fields are names
+/// of schemas rather than keywords. `with_data` is true if data is also visited.
 fn visit_texts(value: &Value, (has_names, with_data): (bool, bool), with: &mut impl FnMut(&str, &str)) {
     match value {
         Value::Array(all) => all.iter().for_each(|one| visit_texts(one, (false, with_data), with)),
@@ -210,7 +212,7 @@ mod tests {
             (json!({"$ref": "values.schema.json#/definitions/a"}), None),
             (json!({"properties": {"default": {"$ref": "file:///etc/a"}}}), Some("file:///etc/a")),
             (json!({"default": {"$ref": "file:///etc/a"}, "$ref": "#/default"}), Some("file:///etc/a")),
-            // None of these values defines a name.
+            // In these positions, `$id` doesn't define a name.
             (json!({"const": {"$id": "file:///etc/a"}, "$ref": "file:///etc/a"}), Some("file:///etc/a")),
             (
                 json!({"x": {"$id": "file:///etc/a"}, "allOf": [{"$ref": "file:///etc/a"}]}),

@@ -1,4 +1,4 @@
-//! Selects values files and determines their order.
+//! Selection and order of values files.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::file_access::{FileAccess, is_pattern, matching_files, resolve_path};
 use crate::render_inputs::RenderInputs;
 use crate::render_target::Variables;
 
-/// File that is passed to Helm.
+/// A file that is passed to Helm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ValuesFile {
     /// Name of the file, for messages.
@@ -17,17 +17,18 @@ pub(crate) struct ValuesFile {
     pub content: Vec<u8>,
 }
 
-/// Locations in which values files are searched for.
+/// Sources that are searched for values files.
 pub(crate) struct ValuesFileSearch<'s> {
     /// Folder of the chart.
     pub folder: &'s str,
-    /// Files of the source.
+    /// Files of the chart's source.
     pub source_files: &'s dyn FileAccess,
     pub inputs: &'s RenderInputs,
     pub variables: &'s Variables,
 }
 
-/// Optional file or pattern, either in a referenced source or in the chart's own source.
+/// A parsed entry of `valueFiles`: a path or a pattern, either in the chart's source or in a referenced
+/// source.
 struct ValuesEntry {
     /// The entry, as written.
     text: String,
@@ -36,7 +37,7 @@ struct ValuesEntry {
 }
 
 impl ValuesEntry {
-    /// Returns the identity of a file.
+    /// Returns a key that identifies a file in the entry's source.
     fn id(&self, path: &str) -> (Option<String>, String) {
         (self.reference.clone(), path.to_owned())
     }
@@ -47,8 +48,8 @@ impl ValuesEntry {
 }
 
 impl ValuesFileSearch<'_> {
-    /// Returns the values files, each only once: at the position of its explicit entry, or otherwise of the
-    /// first matching pattern.
+    /// Returns the values files without duplicates. If an entry names a file explicitly, that entry
+    /// determines the file's position. Otherwise, the first matching pattern determines the position.
     pub fn value_files(&self, helm: &HelmSource) -> Result<Vec<ValuesFile>, SourceError> {
         let wanted: Vec<ValuesEntry> =
             helm.value_files.iter().map(|text| self.parse_entry(text)).collect::<Result<_, _>>()?;
@@ -76,7 +77,7 @@ impl ValuesFileSearch<'_> {
         Ok(given)
     }
 
-    /// Returns a required file.
+    /// Returns a file, or an error if the file doesn't exist.
     pub fn required_file(&self, text: &str) -> Result<ValuesFile, SourceError> {
         let wanted = self.parse_entry(text)?;
         match self.with_files(&wanted, |files| files.read_file(&wanted.path))? {
@@ -101,7 +102,8 @@ impl ValuesFileSearch<'_> {
             let path = resolve_path("", &self.variables.replace(rest))?;
             return Ok(ValuesEntry { text: text.to_owned(), reference: Some(reference.to_owned()), path });
         }
-        // Reject unknown variables, because they would select a different file.
+        // Reject an unknown variable. Otherwise, it would be replaced with an empty string and select a
+        // different file.
         if let Some(name) = name.filter(|name| {
             let name = name.trim_matches(['{', '}']);
             name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) && !self.variables.has(name)
@@ -114,7 +116,7 @@ impl ValuesFileSearch<'_> {
         Ok(ValuesEntry { text: text.to_owned(), reference: None, path })
     }
 
-    /// Runs a function on the files of the source that an entry refers to.
+    /// Calls a function with the files of the entry's source.
     fn with_files<T>(
         &self,
         wanted: &ValuesEntry,

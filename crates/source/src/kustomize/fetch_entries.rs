@@ -1,4 +1,4 @@
-//! Fetches the remote entries of kustomizations recursively.
+//! Recursive fetching of the remote entries of kustomizations.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,30 +16,30 @@ use crate::render_inputs::RenderInputs;
 use crate::repository::Repository;
 use crate::tree::CommitReader;
 
-/// Maximum nesting of remote bases.
+/// Maximum nesting depth of remote bases.
 const DEPTH_MAX: u64 = 8;
-/// Maximum number of remote bases and files in one kustomization.
+/// Maximum number of remote bases and files for one source.
 const FETCHED_MAX: u64 = 100;
-/// Reason that is reported if fetching is disabled.
+/// Reason that is reported if no remote bases may be fetched.
 const FETCHING_DISABLED: &str = "remote bases are fetched only if `tidegate serve --allow-remote-bases` allows them; allow this base, \
      copy it into the repository, or make it a separate source";
-/// Reason that is reported if the address is not allowed.
-const NOT_ALLOWED: &str = "none of the prefixes in `tidegate serve --allow-remote-bases` matches this base; add it there, copy it \
+/// Reason that is reported if the base isn't allowed.
+const NOT_ALLOWED: &str = "none of the prefixes in `tidegate serve --allow-remote-bases` matches this base; add a matching prefix, copy the base \
      into the repository, or make it a separate source";
 
-/// The part of another repository's commit that is required.
+/// A commit of another repository, and its required folders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FetchedTree {
     pub repository: OpenRepository,
     pub commit: String,
-    /// True if Git LFS pointers are replaced with their content.
+    /// True if Git LFS pointers are replaced with the content of their objects.
     has_lfs: bool,
     needs: KustomizationRequirements,
-    /// Required folders. None of them contains another one.
+    /// Required folders. No folder contains another one.
     pub folders: Vec<(String, ObjectId)>,
 }
 
-/// An open repository. Repositories are compared by address.
+/// An open repository. Two repositories are equal if their addresses are equal.
 #[derive(Clone)]
 pub(super) struct OpenRepository(pub Arc<Repository>);
 
@@ -57,16 +57,16 @@ impl PartialEq for OpenRepository {
 
 impl Eq for OpenRepository {}
 
-/// An entry that has yet to be processed.
+/// An entry that hasn't been fetched yet.
 struct QueuedEntry {
-    /// Tree that contains the entry's kustomization. `None` for the source.
+    /// Index of the tree that contains the entry's kustomization. `None` if the source contains it.
     tree: Option<usize>,
     depth: u64,
     entry: RemoteEntry,
 }
 
-/// Fetches entries and, recursively, the entries of the fetched kustomizations. Edits the kustomizations that
-/// refer to them.
+/// Fetches remote entries and, recursively, the remote entries of the fetched kustomizations. Edits the
+/// kustomizations so that they refer to the fetched folders and files.
 pub(super) fn fetch_entries(
     own: &mut KustomizationRequirements,
     entries: Vec<RemoteEntry>,
@@ -125,7 +125,7 @@ fn allows_any(making: &RenderInputs) -> bool {
     making.dependencies.as_ref().is_some_and(|fetching| fetching.allows_bases())
 }
 
-/// Fetches one entry, and returns that entry's own remote entries.
+/// Fetches one entry. Returns its replacement, and the remote entries of the fetched kustomizations.
 fn fetch_entry(
     text: &str,
     trees: &mut Vec<FetchedTree>,
@@ -145,19 +145,20 @@ fn fetch_entry(
     let repository = OpenRepository(repository);
     let known = trees.iter().position(|tree| tree.repository == repository && tree.commit == commit);
     let number = known.unwrap_or(trees.len());
-    // The closure may be called twice, so it starts from the same state each time.
+    // The closure may be called again after objects have been fetched from Git LFS, so it must not change
+    // shared state.
     let before = trees.get(number).map(|tree| tree.needs.clone()).unwrap_or_default();
     let lfs = trees.get(number).map_or_else(|| repository.0.enables_lfs(), |tree| tree.has_lfs);
     let found = repository.0.with_reader_and_lfs((&commit, lfs), &making.limits, |reader| {
         let mut needs = before.clone();
-        // Report a missing folder here, because Kustomize's message would contain the working folder instead.
+        // Report a missing folder here. Kustomize's message would contain a path in the working folder.
         reader.folder(&path)?;
         let entries = needs.add(reader, &path, None)?;
         Ok((needs, entries))
     });
     let (needs, entries) = found.map_err(|error| match error {
         SourceError::NoKustomization { path } => {
-            FetchRefusal::Problem(format!("its folder {path:?} has no kustomization.yaml"))
+            FetchRefusal::Problem(format!("the folder {path:?} has no kustomization.yaml"))
         }
         error => error.into(),
     })?;
@@ -169,7 +170,7 @@ fn fetch_entry(
 }
 
 impl FetchedTree {
-    /// Runs a function on the commit, always with the same LFS setting.
+    /// Calls a function with the commit, always with the same setting for Git LFS.
     pub fn with_reader<T>(
         &self,
         making: &RenderInputs,
@@ -178,8 +179,8 @@ impl FetchedTree {
         self.repository.0.with_reader_and_lfs((&self.commit, self.has_lfs), &making.limits, using)
     }
 
-    /// Returns the files to write in place of the repository file at `path`, relative to `root`, a subfolder of
-    /// the working folder.
+    /// Returns the replacements for the repository file `file`, or `None` if it is copied unchanged. `to` is
+    /// the destination relative to `root`, a folder within the working folder.
     pub fn replacement_files(
         &self,
         root: &str,
@@ -189,7 +190,7 @@ impl FetchedTree {
         self.needs.edits.get(file).map(|edit| edit.files_to_write(root, to))
     }
 
-    /// Adds the tree to a digest.
+    /// Adds the required content to a digest.
     pub fn digest(&self, hasher: &mut Sha256) {
         use sha2::Digest as _;
         hasher.update(format!("{}\0", self.repository.0.address()));

@@ -1,4 +1,4 @@
-//! Kustomization fields that refer to files. Kustomize ignores case when it compares field names.
+//! Kustomization fields that refer to files. Kustomize ignores the case of field names.
 
 use serde_json::{Map, Value};
 
@@ -7,31 +7,32 @@ use super::remote_entry::is_address;
 /// Fields that refer to files or folders.
 pub(super) const FILE_OR_FOLDER_FIELDS: [&str; 6] =
     ["resources", "bases", "components", "generators", "transformers", "validators"];
-/// Fields that configure plugins. Plugin configurations may refer to other files.
+/// Fields that refer to configurations of plugins. A configuration may refer to further files.
 pub(super) const PLUGIN_FIELDS: [&str; 3] = ["generators", "transformers", "validators"];
-/// Fields that make Kustomize render charts.
+/// Fields that tell Kustomize to render charts.
 pub(super) const CHART_FIELDS: [&str; 2] = ["helmCharts", "helmChartInflationGenerator"];
 /// Fields that refer only to files.
 const FILE_FIELDS: [&str; 3] = ["crds", "configurations", "patchesStrategicMerge"];
-/// Lists whose entries refer to a file in the field `path`.
+/// Fields that contain a list whose entries refer to a file in their `path` field.
 const PATH_ENTRY_FIELDS: [&str; 4] = ["patches", "patchesJson6902", "replacements", "patchesStrategicMerge"];
-/// Lists of generators, whose fields refer to files in the form `file` or `key=file`.
+/// Fields that contain a list of generators. The fields of a generator refer to files as `file` or
+/// `key=file`.
 const GENERATOR_FIELDS: [&str; 2] = ["configMapGenerator", "secretGenerator"];
-/// Fields of generators that refer to files.
+/// Fields of a generator that refer to files.
 const GENERATOR_FILE_FIELDS: [&str; 3] = ["files", "envs", "env"];
-/// Field that refers to a file with field definitions.
+/// Field that refers to a file with an OpenAPI schema.
 const OPEN_API: &str = "openapi";
-/// Common name of fields that refer to a file.
+/// Field that refers to a file in many types of entries.
 const PATH: &str = "path";
-/// Fields of plugin configurations that refer to files.
+/// Fields of a plugin's configuration that refer to files.
 const PLUGIN_FILE_FIELDS: [&str; 8] =
     [PATH, "paths", "files", "envs", "env", "resources", "valuesFile", "additionalValuesFiles"];
 
-/// Plugin fields that contain free-form content or names of object fields.
+/// Fields of a plugin's configuration with arbitrary content, or with names of object fields.
 const FREE_FORM_FIELDS: [&str; 3] = ["annotations", "labels", "fieldSpecs"];
 
-/// Returns a known field that is spelled differently, along with the correct spelling. Kustomize accepts both
-/// spellings, but Tidegate looks only for the correct one.
+/// Returns a field that differs from a known field only in case, along with the known spelling. Kustomize
+/// accepts both spellings, whereas Tidegate searches only for the known one.
 pub(super) fn find_misspelled_field(value: &Value) -> Option<(&str, &'static str)> {
     let known = [
         FILE_OR_FOLDER_FIELDS.as_slice(),
@@ -49,7 +50,7 @@ pub(super) fn find_misspelled_field(value: &Value) -> Option<(&str, &'static str
     })
 }
 
-/// Returns the files in fields that refer only to files.
+/// Returns the entries of all fields that refer only to files.
 pub(super) fn named_files(value: &Value) -> Vec<String> {
     let mut named = Vec::new();
     for entry in list_entries(value, &FILE_FIELDS) {
@@ -71,8 +72,8 @@ pub(super) fn named_files(value: &Value) -> Vec<String> {
     named
 }
 
-/// Returns the files that a plugin configuration refers to. Ignores invalid configurations, because Kustomize
-/// reports them.
+/// Returns the files that a plugin's configuration refers to. Ignores an invalid configuration, because
+/// Kustomize reports it.
 pub(super) fn plugin_files(text: &str) -> Vec<String> {
     let mut named = Vec::new();
     for document in serde_saphyr::from_multiple::<Value>(text).unwrap_or_default() {
@@ -96,17 +97,17 @@ fn search_files(value: &Value, named: &mut Vec<String>) {
     }
 }
 
-/// Returns true if an entry, with or without a key, refers to a file on a server.
+/// Returns true if an entry, possibly preceded by a key, refers to a file on a server.
 pub(super) fn is_remote_file(text: &str) -> bool {
     is_address(file_of(text)) || is_address(text)
 }
 
-/// Returns the file in an entry that may start with a key.
+/// Returns the file of an entry, without the key that may precede it.
 pub(super) fn file_of(text: &str) -> &str {
     text.split_once('=').map_or(text, |(_, file)| file)
 }
 
-/// Returns true if an entry is inline content.
+/// Returns true if an entry contains the content itself instead of the name of a file.
 fn is_inline(text: &str) -> bool {
     text.contains('\n') || text.trim_start().starts_with(['{', '['])
 }
@@ -116,7 +117,7 @@ fn list_entries<'v>(value: &'v Value, names: &'v [&str]) -> impl Iterator<Item =
     names.iter().filter_map(list).flatten()
 }
 
-/// Returns the values of a field in any spelling.
+/// Returns the values of a field. Ignores the case of field names.
 fn field_values<'v>(value: &'v Value, name: &'v str) -> impl Iterator<Item = &'v Value> {
     let fields = value.as_object().into_iter().flatten();
     fields.filter(move |(written, _)| fold_case(written) == fold_case(name)).map(|(_, value)| value)
@@ -131,8 +132,8 @@ fn collect_texts(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Folds the case of a name for comparison, in the same way as Go: the long s equals `s`, and the Kelvin sign
-/// equals `k`.
+/// Converts a name to lower case for comparisons. Like Go, also treats the long s as `s`, and the Kelvin sign
+/// as `k`.
 fn fold_case(name: &str) -> String {
     let plain = |sign| match sign {
         '\u{17f}' => 's',

@@ -1,4 +1,4 @@
-//! Parses remote entries of kustomizations, in the formats that Kustomize supports.
+//! Parsing of remote entries of kustomizations, in the formats that Kustomize accepts.
 
 use crate::tree::resolve_path;
 
@@ -7,7 +7,7 @@ use crate::tree::resolve_path;
 pub(super) enum ParsedEntry {
     /// A folder of a Git repository.
     Folder(GitFolder),
-    /// Address of a single file.
+    /// A single file on a server, with its URL.
     File(String),
 }
 
@@ -16,36 +16,36 @@ pub(super) enum ParsedEntry {
 pub(super) struct GitFolder {
     /// Address of the repository.
     pub url: String,
-    /// Commit, tag or branch. Empty for the default branch.
+    /// Commit, tag or branch. Empty if the entry doesn't specify one.
     pub revision: String,
-    /// Normalized path of the folder.
+    /// Normalized path of the folder in the repository.
     pub path: String,
 }
 
-/// Prefix that marks an entry as a Git repository.
+/// Prefix of an entry that always refers to a Git repository.
 const GIT_PREFIX: &str = "git::";
-/// Supported schemes.
+/// Schemes that Kustomize accepts.
 const SCHEMES: [&str; 4] = ["ssh://", "https://", "http://", "file://"];
-/// Path segment that precedes the repository on some hosts.
+/// Path segment that precedes the name of the repository on some hosts, such as Azure DevOps.
 const BEFORE_REPOSITORY: &str = "_git/";
-/// Optional suffix of repository names.
+/// Suffix that the name of a repository may have.
 const GIT_SUFFIX: &str = ".git";
-/// Host that doesn't require a scheme.
+/// Host that an entry can specify without a scheme.
 const KNOWN_HOST: &str = "github.com";
-/// File extensions of manifests.
+/// File extensions that identify an entry as a file.
 const FILES: [&str; 3] = [".yaml", ".yml", ".json"];
-/// Number of path segments that form the repository if its end isn't marked.
+/// Number of path segments in the address of a repository, unless the entry marks the end of the repository.
 const REPOSITORY_SEGMENTS: usize = 2;
 
-/// Returns true if an entry can't be a path.
+/// Returns true if an entry is certainly an address rather than a path.
 pub(super) fn is_address(text: &str) -> bool {
     text.contains("://") || text.starts_with(GIT_PREFIX)
 }
 
-/// Parses an entry. In output, the error message follows the entry's text.
+/// Parses a remote entry. An error message doesn't contain the entry.
 pub(super) fn parse_entry(text: &str) -> Result<ParsedEntry, String> {
     if text.contains('#') {
-        return Err("has a fragment, which is not allowed".to_owned());
+        return Err("a fragment is not allowed".to_owned());
     }
     let (address, query) = text.split_once('?').unwrap_or((text, ""));
     let (forced, address) = match strip_prefix(address, GIT_PREFIX) {
@@ -55,12 +55,12 @@ pub(super) fn parse_entry(text: &str) -> Result<ParsedEntry, String> {
     if !forced && is_file(address) {
         return match query {
             "" => Ok(ParsedEntry::File(text.to_owned())),
-            _ => Err("is a file URL with a query, which is not supported".to_owned()),
+            _ => Err("a file URL with a query is not supported".to_owned()),
         };
     }
     let (host, rest) = split_host(address)?;
     let (repository, path) = split_repository_path(&rest)?;
-    let path = resolve_path("", path).ok_or("leads out of its repository")?;
+    let path = resolve_path("", path).ok_or("the path is outside the repository")?;
     let url = format!("{host}{repository}");
     Ok(ParsedEntry::Folder(GitFolder { url, revision: query_revision(query), path }))
 }
@@ -70,8 +70,8 @@ fn strip_prefix<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
     begin.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
-/// Returns true if an address refers to a single file, based on its extension. Kustomize, in contrast, first
-/// requests every address as a file.
+/// Returns true if an address refers to a file according to its extension. Kustomize, in contrast, requests
+/// every address as a file first.
 fn is_file(address: &str) -> bool {
     let rest = strip_prefix(address, "https://").or_else(|| strip_prefix(address, "http://"));
     rest.is_some_and(|rest| {
@@ -80,12 +80,12 @@ fn is_file(address: &str) -> bool {
     })
 }
 
-/// Splits an address into the part before the path and the path.
+/// Splits an address into the host, including everything that precedes the path, and the path.
 fn split_host(address: &str) -> Result<(String, String), String> {
     let scheme =
         SCHEMES.iter().find(|scheme| strip_prefix(address, scheme).is_some()).copied().unwrap_or_default();
     if scheme == "file://" {
-        return Err("is a local repository, which cannot be a base".to_owned());
+        return Err("a local repository cannot be a base".to_owned());
     }
     let rest = strip_prefix(address, scheme).unwrap_or(address);
     let is_user = |user: &str| {
@@ -105,18 +105,18 @@ fn split_host(address: &str) -> Result<(String, String), String> {
         });
     }
     if scheme.is_empty() && user.is_empty() {
-        return Err("has no scheme; use https://, ssh:// or user@host:path".to_owned());
+        return Err("the entry has no scheme; use https://, ssh:// or user@host:path".to_owned());
     }
     let between = if scheme.is_empty() { ':' } else { '/' };
     let (host, path) = rest
         .split_once(between)
         .filter(|(host, _)| !host.is_empty() && !host.contains('/'))
-        .ok_or("does not contain a repository")?;
+        .ok_or("the entry does not contain a repository")?;
     let user = if user.is_empty() { String::new() } else { format!("{user}@") };
     Ok((format!("{scheme}{user}{host}{between}"), path.to_owned()))
 }
 
-/// Splits a path into the repository's path and the folder's path.
+/// Splits a path into the path of the repository and the path of the folder.
 fn split_repository_path(path: &str) -> Result<(&str, &str), String> {
     let at = |index: usize| path.split_at_checked(index).unwrap_or((path, ""));
     let (repository, folder) = if let Some(above) = path.find(BEFORE_REPOSITORY) {
@@ -131,23 +131,23 @@ fn split_repository_path(path: &str) -> Result<(&str, &str), String> {
         let ends = path.match_indices('/').map(|(index, _)| index).nth(REPOSITORY_SEGMENTS.saturating_sub(1));
         let (repository, folder) = at(ends.unwrap_or(path.len()));
         if repository.split('/').filter(|part| !part.is_empty()).count() < REPOSITORY_SEGMENTS {
-            return Err("does not contain a repository".to_owned());
+            return Err("the entry does not contain a repository".to_owned());
         }
         (repository, folder)
     };
     match repository.trim_matches('/') {
-        "" => Err("does not contain a repository".to_owned()),
+        "" => Err("the entry does not contain a repository".to_owned()),
         _ => Ok((repository, folder.trim_start_matches('/'))),
     }
 }
 
-/// Returns the end of the repository name if it has the suffix `.git`.
+/// Returns the end of the repository's name if the name has the `.git` suffix.
 fn repository_name_end(path: &str) -> Option<usize> {
     let ends = path.match_indices(GIT_SUFFIX).map(|(index, suffix)| index.saturating_add(suffix.len()));
     ends.into_iter().find(|end| path.get(*end..).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
-/// Returns the revision in a query: the parameter `ref`, or otherwise `version`.
+/// Returns the revision in a query: the `ref` parameter or, if it isn't set, the `version` parameter.
 fn query_revision(query: &str) -> String {
     let value = |name: &str| {
         let mut all = form_urlencoded::parse(query.as_bytes());
@@ -156,7 +156,7 @@ fn query_revision(query: &str) -> String {
     value("ref").or_else(|| value("version")).unwrap_or_default()
 }
 
-/// Returns the text of an entry without secrets.
+/// Returns an entry without passwords and without other query parameters, for messages.
 pub(crate) fn without_secrets(text: &str) -> String {
     let (address, query) = text.split_once('?').unwrap_or((text, ""));
     let address = match address.rsplit_once('@') {
@@ -176,7 +176,7 @@ pub(crate) fn without_secrets(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The cases come from Kustomize's documentation of remote targets and from its parser.
+    /// The cases come from Kustomize's documentation of remote targets, and from the tests of its parser.
     #[test]
     fn forms_of_bases() {
         for (text, url, revision, path) in [
@@ -254,9 +254,9 @@ mod tests {
             ("https://", "does not contain a repository"),
             ("example.com/acme/repo", "no scheme"),
             ("file:///srv/repo//a", "a local repository"),
-            ("https://github.com/acme/repo//../a", "leads out"),
-            ("https://github.com/acme/repo//a/../../b", "leads out"),
-            ("https://github.com/acme/repo/../../b/..", "leads out"),
+            ("https://github.com/acme/repo//../a", "outside the repository"),
+            ("https://github.com/acme/repo//a/../../b", "outside the repository"),
+            ("https://github.com/acme/repo/../../b/..", "outside the repository"),
             ("https://github.com/acme/repo#v1", "fragment"),
             ("https://example.com/a.yaml?token=1", "query"),
             ("git@example.com", "does not contain a repository"),

@@ -1,4 +1,4 @@
-//! Folders and remote entries that the kustomizations in a commit require.
+//! Folders and remote entries that the kustomizations of a commit require.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,37 +14,37 @@ use crate::SourceError;
 use crate::file_access::resolve_path;
 use crate::tree::{self, CommitReader};
 
-/// Maximum number of folders.
+/// Maximum number of folders with kustomizations.
 const FOLDERS_MAX: usize = 1_000;
-/// Fields that refer to files or folders, including remote ones.
+/// Fields whose remote entries Tidegate fetches.
 pub(super) const FETCHABLE_FIELDS: [&str; 3] = ["resources", "bases", "components"];
-/// Reason that is reported for remote entries in other fields, which are not fetched.
+/// Reason that is reported for a remote entry in any other field.
 const NOT_FETCHED_HERE: &str =
     "only entries of resources, bases and components are fetched; copy the file into the repository";
 
-/// Requirements of the kustomizations in one commit.
+/// Folders that the kustomizations of one commit require, and edits to these kustomizations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KustomizationRequirements {
     visited: BTreeSet<String>,
-    /// Changed kustomizations, by path.
+    /// Edits to kustomizations, by path.
     pub edits: BTreeMap<String, KustomizationEdit>,
 }
 
 /// A remote entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RemoteEntry {
-    /// Path of the kustomization.
+    /// Path of the kustomization that contains the entry.
     pub file: String,
     pub field: &'static str,
-    /// Index in the list.
+    /// Index of the entry in the list.
     pub index: usize,
     pub text: String,
 }
 
 impl KustomizationRequirements {
-    /// Adds a folder and everything that its kustomization requires from the same commit. Returns the remote
-    /// entries. Uses the kustomization `found` if it is set, or otherwise the folder's kustomization in the
-    /// commit.
+    /// Adds a folder, and all folders of the same commit that its kustomization requires. Returns the remote
+    /// entries of these kustomizations. `found` is the kustomization in the folder. If `None`, it is read
+    /// from the commit.
     pub fn add(
         &mut self,
         reader: &CommitReader<'_>,
@@ -81,7 +81,7 @@ impl KustomizationRequirements {
                         what: "folders with kustomizations",
                     });
                 }
-                // If a folder doesn't contain a kustomization, Kustomize reports that.
+                // The folder may have no kustomization. In that case, Kustomize reports an error.
                 if let Some(found) = find_kustomization(reader, &named)? {
                     waiting.push((named, found));
                 }
@@ -90,7 +90,7 @@ impl KustomizationRequirements {
         Ok(entries)
     }
 
-    /// Returns the outermost folders, along with their trees.
+    /// Returns the required folders that aren't inside another required folder, along with their trees.
     pub fn folders(&self, reader: &CommitReader<'_>) -> Result<Vec<(String, ObjectId)>, SourceError> {
         let is_inside = |one: &String| {
             let is_above =
@@ -102,7 +102,7 @@ impl KustomizationRequirements {
         for one in outer {
             if let Some(tree) = reader.find_folder(one)? {
                 let has_links = reader.list(tree, one, true)?.iter().any(|entry| entry.is_link());
-                // The target of a link is part of the content and may be anywhere in the commit.
+                // A link makes its target part of the content, and the target may be anywhere in the commit.
                 folders.push((one.clone(), tree));
                 if has_links {
                     folders.push((String::new(), reader.root));
@@ -118,7 +118,7 @@ impl KustomizationRequirements {
     }
 }
 
-/// Returns the folders and the remote entries that a kustomization refers to.
+/// Returns the folders and remote entries that a kustomization refers to.
 fn required_entries(
     reader: &CommitReader<'_>,
     folder: &str,
@@ -128,16 +128,14 @@ fn required_entries(
     if let Some((written, known)) = file_fields::find_misspelled_field(value) {
         return Err(invalid_kustomization(
             file,
-            format!(
-                "it has the field {written}, which Kustomize reads as {known}; rename the field to {known}"
-            ),
+            format!("Kustomize reads the field {written} as {known}; rename the field to {known}"),
         ));
     }
     if let Some(field) = CHART_FIELDS.iter().find(|field| value.get(**field).is_some()) {
         return Err(invalid_kustomization(
             file,
             format!(
-                "it has {field}, and charts in a kustomization are not rendered (as without --enable-helm); make the chart a separate source"
+                "{field} is not supported: charts in a kustomization are not rendered (as without --enable-helm); make the chart a separate source"
             ),
         ));
     }
@@ -146,7 +144,7 @@ fn required_entries(
         let configures = PLUGIN_FIELDS.contains(&field);
         let list = value.get(field).and_then(Value::as_array).into_iter().flatten();
         for (index, text) in list.enumerate().filter_map(|(index, entry)| Some((index, entry.as_str()?))) {
-            // The entry may be an inline patch.
+            // This entry is an inline patch or configuration rather than a path.
             if text.contains('\n') {
                 in_plugins.extend(configures.then(|| file_fields::plugin_files(text)).into_iter().flatten());
                 continue;
@@ -170,7 +168,7 @@ fn required_entries(
         if file_fields::is_remote_file(&text) {
             return Err(remote_entry_error(file, &text, NOT_FETCHED_HERE));
         }
-        // Kustomize reports files that are outside the repository.
+        // Kustomize itself reports files outside the repository.
         let path = file_fields::file_of(&text);
         reject_absolute(file, path)?;
         resolve_path(folder, path)?;
@@ -178,11 +176,11 @@ fn required_entries(
     Ok((needed, remote))
 }
 
-/// Kind of a local entry.
+/// Result of searching the commit for an entry.
 enum LocalEntry {
     Folder(String),
     File(String, tree::TreeEntry),
-    /// The entry is not in the commit, so it must be remote.
+    /// The commit doesn't contain the entry, so the entry must be remote.
     NotFound,
 }
 
@@ -201,7 +199,7 @@ fn find_local(
         Some((at, entry)) => Ok(LocalEntry::File(at, entry)),
         None if looks_remote(text) => Ok(LocalEntry::NotFound),
         None => {
-            let reason = format!("it refers to {text}, but {path} does not exist in the commit");
+            let reason = format!("{text} is missing: {path} does not exist in the commit");
             Err(invalid_kustomization(file, reason))
         }
     }
@@ -211,20 +209,18 @@ fn reject_absolute(file: &str, text: &str) -> Result<(), SourceError> {
     match text.starts_with('/') {
         true => Err(invalid_kustomization(
             file,
-            format!(
-                "it refers to {text}, but absolute paths are not allowed; use a path relative to the folder"
-            ),
+            format!("{text} is an absolute path, which is not allowed; use a path relative to the folder"),
         )),
         false => Ok(()),
     }
 }
 
-/// Creates the error for an entry that is not fetched.
+/// Returns the error for a remote entry that is not fetched, with the reason.
 pub(super) fn remote_entry_error(file: &str, text: &str, why: &'static str) -> SourceError {
     SourceError::RemoteBase { file: file.to_owned(), base: remote_entry::without_secrets(text), why }
 }
 
-/// Returns true if an entry that is missing in the commit looks like an address.
+/// Returns true if an entry that isn't in the commit looks like an address.
 fn looks_remote(text: &str) -> bool {
     let host = text.split('/').next().unwrap_or_default();
     ["git@", "git::", "?ref=", ".git", "//"].iter().any(|part| text.contains(part))

@@ -1,4 +1,4 @@
-//! Changes that a source makes to its kustomization, like `kustomize edit`.
+//! Edits that a source makes to its kustomization, like `kustomize edit`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::file_access::resolve_path;
 use crate::render_target::Variables;
 use crate::tree::CommitReader;
 
-/// Placeholder for the current value.
+/// Placeholder that keeps the current value in an image.
 const CURRENT_VALUE: &str = "*";
 
 /// Applies `source.kustomize` to a kustomization.
@@ -77,13 +77,13 @@ pub(super) fn apply_edits(
     Ok(())
 }
 
-/// Returns a list field of the kustomization. Creates the list if necessary.
+/// Returns a list in the kustomization. If the list doesn't exist, creates it.
 fn list_field<'f>(fields: &'f mut Map<String, Value>, name: &str) -> Result<&'f mut Vec<Value>, String> {
     let field = fields.entry(name).or_insert(Value::Null);
     if field.is_null() {
         *field = json!([]);
     }
-    field.as_array_mut().ok_or_else(|| format!("its field {name} is not a list"))
+    field.as_array_mut().ok_or_else(|| format!("{name} is not a list"))
 }
 
 fn map_field<'f>(
@@ -94,10 +94,10 @@ fn map_field<'f>(
     if field.is_null() {
         *field = json!({});
     }
-    field.as_object_mut().ok_or_else(|| format!("its field {name} is not a map"))
+    field.as_object_mut().ok_or_else(|| format!("{name} is not a map"))
 }
 
-/// Adds entries to a map. With `force`, replaces existing entries.
+/// Adds entries to a map. Existing entries are replaced with `force`, and cause an error otherwise.
 fn add_entries(
     known: &mut Map<String, Value>,
     all: BTreeMap<String, String>,
@@ -108,7 +108,7 @@ fn add_entries(
     for (name, value) in all {
         if known.contains_key(&name) && !force {
             return Err(format!(
-                "it already has the {what} {name}; set source.kustomize.{option} to replace it"
+                "the {what} {name} already exists; set source.kustomize.{option} to replace the existing value"
             ));
         }
         known.insert(name, json!(value));
@@ -153,8 +153,8 @@ fn set_replicas(fields: &mut Map<String, Value>, replicas: &[KustomizeReplicas])
     let mut all = entries_by_name(list_field(fields, "replicas")?);
     for KustomizeReplicas { name, count, .. } in replicas {
         let number = count.as_i64().or_else(|| count.as_str()?.parse().ok()).filter(|number| *number >= 0);
-        let number = number
-            .ok_or_else(|| format!("the replica count of {name} is {count}, which is not a valid number"))?;
+        let number =
+            number.ok_or_else(|| format!("invalid replica count {count} for {name}: use a number"))?;
         all.insert(name.clone(), json!({"name": name, "count": number}));
     }
     *list_field(fields, "replicas")? = all.into_values().collect();
@@ -166,7 +166,7 @@ fn entries_by_name(entries: &[Value]) -> BTreeMap<String, Value> {
     entries.iter().filter_map(named).collect()
 }
 
-/// Replacement for an image.
+/// A new name, tag or digest for an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Image {
     name: String,
@@ -208,7 +208,7 @@ fn set_images(fields: &mut Map<String, Value>, images: impl Iterator<Item = Stri
     for text in images {
         let Some(Image { name, new_name, tag, digest }) = parse_image(&text) else {
             return Err(format!(
-                "source.kustomize.images has an invalid entry {text:?}: use name=other:tag, name=other@digest, \
+                "invalid entry {text:?} in source.kustomize.images: use name=other:tag, name=other@digest, \
                  name=other, name:tag or name@digest"
             ));
         };
@@ -237,7 +237,7 @@ mod tests {
         value.as_object().unwrap().clone()
     }
 
-    /// The results must match `kustomize edit set image`.
+    /// The expected results are those of `kustomize edit set image`.
     #[test]
     fn images() {
         for (before, text, expected) in [

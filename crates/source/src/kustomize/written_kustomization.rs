@@ -1,5 +1,5 @@
-//! Kustomizations in the form that Tidegate writes for Kustomize: with the source's changes, and with fetched
-//! folders and files in place of remote entries.
+//! Kustomizations as Tidegate writes them for Kustomize. They contain the edits from the source, and refer to
+//! fetched folders and files instead of remote entries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use tidegate_model::Digest;
 use crate::checkout::OutputFile;
 use crate::tree::{join_paths, path_segments};
 
-/// Folder in the working folder that contains other repositories, by number.
+/// Folder within the working folder for other repositories. Each repository has a subfolder with its number.
 pub(super) const FETCHED_FOLDER: &str = "fetched";
-/// Length of the digest in the name of a fetched file.
+/// Number of digits of the digest in a fetched file's name.
 const DIGITS: usize = 16;
 
-/// A changed kustomization.
+/// An edited kustomization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KustomizationEdit {
     value: Value,
-    /// Replacements for list entries.
+    /// Replacements for entries, by field and index.
     entries: BTreeMap<(&'static str, usize), Replacement>,
 }
 
 /// Replacement for a remote entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Replacement {
-    /// Folder of the repository with the given number.
+    /// A folder in the repository with the given number.
     Folder { tree: usize, path: String },
-    /// File that is written next to the kustomization, because Kustomize doesn't read files outside its
-    /// folder.
+    /// A file that is written next to the kustomization, because Kustomize doesn't read files outside the
+    /// folder of the kustomization.
     File { url: String, content: Arc<Vec<u8>> },
 }
 
@@ -40,13 +40,13 @@ impl KustomizationEdit {
         Self { value, entries: BTreeMap::new() }
     }
 
-    /// Sets the replacement for an entry.
+    /// Sets the replacement for an entry, which is specified by field and index.
     pub fn set_replacement(&mut self, entry: (&'static str, usize), fetched: Replacement) {
         self.entries.insert(entry, fetched);
     }
 
-    /// Returns the files to write for the kustomization at `path`, relative to `root`, a subfolder of the working
-    /// folder.
+    /// Returns the files to write for the kustomization at `path`. Paths are relative to `root`, a folder
+    /// within the working folder.
     pub fn files_to_write(&self, root: &str, path: &str) -> Vec<OutputFile> {
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let up = "../".repeat(path_segments(root).chain(path_segments(folder)).count());
@@ -70,7 +70,7 @@ impl KustomizationEdit {
         written
     }
 
-    /// Adds the edit to a digest.
+    /// Adds the edited kustomization to a digest.
     pub fn digest(&self, hasher: &mut Sha256) {
         hasher.update(self.value.to_string().as_bytes());
         for ((field, index), fetched) in &self.entries {
@@ -87,7 +87,7 @@ impl KustomizationEdit {
     }
 }
 
-/// Returns a name for a fetched file that doesn't conflict with files in the repository.
+/// Returns a name for a fetched file. The name doesn't conflict with names in repositories.
 fn fetched_file_name(url: &str) -> String {
     let mut digits = Digest(Sha256::digest(url.as_bytes()).into()).to_string();
     digits = digits.trim_start_matches("sha256:").to_owned();

@@ -11,11 +11,11 @@ use crate::error::to_line;
 
 /// Media type of requests and responses.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.git-lfs+json";
-/// Maximum number of objects per request, as recommended by the specification.
+/// Maximum number of objects in a request, as recommended by the API's documentation.
 pub(super) const OBJECTS_MAX: usize = 100;
 /// Maximum number of headers in an action.
 const HEADERS_MAX: usize = 32;
-/// Transport headers, which a server must not specify.
+/// Headers for the transport of a message, which are ignored if a server specifies them.
 const TRANSPORT_HEADERS: [&str; 11] = [
     "host",
     "connection",
@@ -34,13 +34,13 @@ const TRANSPORT_HEADERS: [&str; 11] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Action {
     pub href: String,
-    /// Request headers.
+    /// Headers to send with the request.
     pub headers: HeaderMap,
-    /// True if the address or the headers already contain credentials.
+    /// True if the server has said that the URL and the headers contain all credentials.
     pub is_authenticated: bool,
 }
 
-/// Error that concerns a single object.
+/// Error for a single object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LfsObjectError {
     /// HTTP status code.
@@ -80,7 +80,7 @@ struct ObjectError {
     message: Option<String>,
 }
 
-/// Creates the request for a batch of objects.
+/// Creates the body of a batch request.
 pub(super) fn batch_request<'p>(pointers: impl IntoIterator<Item = &'p Pointer>) -> Vec<u8> {
     let object = |one: &Pointer| json!({"oid": one.oid.to_string(), "size": one.size});
     let objects: Vec<_> = pointers.into_iter().map(object).collect();
@@ -90,7 +90,7 @@ pub(super) fn batch_request<'p>(pointers: impl IntoIterator<Item = &'p Pointer>)
     question.to_string().into_bytes()
 }
 
-/// Parses the response, and returns a result for each object.
+/// Parses the response to a batch request. Returns the result for each object.
 pub(super) fn parse_batch_response(
     content: &[u8],
 ) -> Result<BTreeMap<Oid, Result<Action, LfsObjectError>>, &'static str> {
@@ -104,7 +104,7 @@ pub(super) fn parse_batch_response(
     }
     let mut found = BTreeMap::new();
     for Object { oid, authenticated, actions, error } in answer.objects {
-        // Ignore objects that weren't requested.
+        // Objects with an invalid ID can't have been requested.
         let Some(oid) = Oid::parse(&oid) else { continue };
         let given = match (error, actions.and_then(|actions| actions.download)) {
             (Some(ObjectError { code, message }), _) => {
@@ -125,7 +125,7 @@ pub(super) fn parse_batch_response(
     Ok(found)
 }
 
-/// Parses request headers specified by a server. The values may be secret.
+/// Converts request headers that a server specifies. Their values may be secret.
 pub(super) fn parse_headers(given: BTreeMap<String, String>) -> Result<HeaderMap, &'static str> {
     if given.len() > HEADERS_MAX {
         return Err("the server requires too many request headers");
@@ -144,7 +144,7 @@ pub(super) fn parse_headers(given: BTreeMap<String, String>) -> Result<HeaderMap
     Ok(headers)
 }
 
-/// Response from `git-lfs-authenticate` over SSH.
+/// Response to `git-lfs-authenticate` over SSH.
 #[derive(Deserialize)]
 pub(super) struct AuthenticationResponse {
     #[serde(default)]

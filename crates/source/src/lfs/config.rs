@@ -1,4 +1,4 @@
-//! The file `.lfsconfig`, in which a repository specifies its LFS server.
+//! The `.lfsconfig` file, in which a repository can specify an LFS server.
 
 use gix::config::File;
 use gix::config::file::Metadata;
@@ -6,11 +6,12 @@ use gix::config::file::init::Options;
 use http::Uri;
 use tidegate_web::redirect_target;
 
-/// Maximum size in bytes.
+/// Maximum size of the file, in bytes.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Returns the server in a `.lfsconfig`, resolved against the repository's address. `None` if the file
-/// doesn't specify a server. In output, the error message follows the name of the file.
+/// Returns the server that a `.lfsconfig` specifies, resolved against the address of the repository. Returns
+/// `None` if it doesn't specify a server. The error message continues a sentence that starts with the name of
+/// the file.
 pub(super) fn configured_server(
     config: &[u8],
     repository: Option<&Uri>,
@@ -29,7 +30,8 @@ pub(super) fn configured_server(
     let wrong = "contains a server URL that is not allowed: it must use https:// and not contain a user";
     let named = url.trim_end_matches('/');
     let uri = if named.contains("://") { named.parse::<Uri>().ok() } else { None };
-    // Plain HTTP is accepted only if the repository uses it, by the same rules as for redirects.
+    // The rules are the same as for redirects: only a repository that uses plain HTTP may have an LFS server
+    // that does so.
     let is_safe = |uri: &Uri| uri.scheme_str().is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"));
     let uri = uri.filter(|uri| repository.is_some() || is_safe(uri)).ok_or(wrong)?;
     redirect_target(repository.unwrap_or(&uri), named).map(Some).map_err(|_| wrong)

@@ -1,4 +1,4 @@
-//! LFS servers and connections to them.
+//! LFS servers, and connections to them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,28 +16,28 @@ use crate::address::{AddressKind, RemoteLocation};
 use crate::credentials::AccessSettings;
 use crate::remote::{Attempt, Link, Network, Problem, ssh};
 
-/// Maximum size of a batch response in bytes.
+/// Maximum size of the response to a batch request, in bytes.
 const RESPONSE_BYTES_MAX: u64 = 4 << 20;
 
 /// An LFS server.
 pub(super) struct Endpoint {
     pub base: Uri,
-    /// Headers with credentials that the server itself has provided.
+    /// Headers with credentials, as provided by the server itself.
     headers: HeaderMap,
 }
 
-/// Connections used in one attempt.
+/// Connections that are used during one fetch.
 pub(super) struct LfsConnections<'w> {
     pub address: &'w Address,
     pub network: &'w Network,
     pub access: &'w AccessSettings,
     pub attempt: Arc<Attempt>,
-    /// Total size of all objects in bytes.
+    /// Maximum total size of the fetched objects, in bytes.
     pub bytes: u64,
     links: RefCell<BTreeMap<(String, bool), Arc<Link>>>,
 }
 
-/// Returns the address if the repository uses HTTP.
+/// Returns the address of a repository, or `None` if the repository doesn't use HTTP.
 pub(super) fn http_address(address: &Address) -> Option<Uri> {
     match address.kind() {
         AddressKind::Http(_) => address.to_string().parse().ok(),
@@ -51,7 +51,8 @@ impl<'w> LfsConnections<'w> {
         Self { address, network, access, attempt, bytes, links: RefCell::default() }
     }
 
-    /// Returns the LFS server that the repository specifies, or the default server if it doesn't specify one.
+    /// Returns the LFS server that `.lfsconfig` specifies. If it doesn't specify a server, returns the
+    /// default server of the repository.
     pub fn endpoint(&self, named: Option<&Uri>) -> Result<Endpoint, Problem> {
         if let Some(base) = named {
             return Ok(Endpoint { base: base.clone(), headers: HeaderMap::new() });
@@ -65,7 +66,7 @@ impl<'w> LfsConnections<'w> {
                 Ok(Endpoint { base, headers: HeaderMap::new() })
             }
             AddressKind::Ssh(site) => self.ssh_endpoint(site),
-            _ => Err(Problem::new("it is not a remote repository")),
+            _ => Err(Problem::new("the repository is not remote")),
         }
     }
 
@@ -91,7 +92,7 @@ impl<'w> LfsConnections<'w> {
         Ok(Endpoint { base, headers })
     }
 
-    /// Sends a batch request.
+    /// Sends a batch request, and returns the result for each object.
     pub fn request_batch(
         &self,
         endpoint: &Endpoint,
@@ -108,22 +109,22 @@ impl<'w> LfsConnections<'w> {
         batch::parse_batch_response(&answer).map_err(Problem::new)
     }
 
-    /// Creates a link to the server that stores an object. Sends credentials only to the repository's own
-    /// server, and only if `shows` is true.
+    /// Returns a connection to the server that stores an object. Credentials are sent only to the server of
+    /// the repository, and only if `shows` is true.
     pub fn link_to(&self, uri: &Uri, shows: bool) -> Result<Arc<Link>, Problem> {
         let server = format!("{:?} {:?}", uri.scheme(), uri.authority());
         let mut links = self.links.borrow_mut();
         if let Some(link) = links.get(&(server.clone(), shows)) {
             return Ok(Arc::clone(link));
         }
-        // The last chunk may exceed the expected size.
+        // The last chunk of a response may exceed the expected size.
         let link = self.create_link(uri, shows, self.bytes.saturating_add(RESPONSE_BYTES_MAX))?;
         links.insert((server, shows), Arc::clone(&link));
         Ok(link)
     }
 
-    /// Returns the access settings for another server. The repository's authors choose this server, so only
-    /// local repositories may use loopback addresses.
+    /// Returns the access settings for another server. Anyone who can commit to the repository can choose
+    /// this server, so loopback addresses are allowed only for repositories on this machine.
     fn access_to_other_host(&self, host: &str) -> AccessSettings {
         let is_here = match self.address.kind() {
             AddressKind::Http(site) | AddressKind::Ssh(site) => is_local_host(&site.host),

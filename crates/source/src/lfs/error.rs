@@ -1,37 +1,37 @@
 //! Git LFS errors.
 
-/// Error that occurred while the content of Git LFS files was being obtained. It doesn't contain secrets.
+/// Error for Git LFS objects that couldn't be fetched. The message doesn't contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LfsError {
-    /// The batch request failed.
+    /// A failed batch request.
     #[error("repository {repository}: cannot fetch {files} from Git LFS: {reason}{}{hint}", if hint.is_empty() { "" } else { "; " })]
     Server {
         /// Address of the repository, without secrets.
         repository: String,
-        /// Path of the first file, and how many more files there are.
+        /// Path of the first file, and the number of further files.
         files: String,
         /// Message from the server or the connection.
         reason: String,
         /// Instructions for fixing the problem. Empty if unknown.
         hint: &'static str,
     },
-    /// The object of a file is unavailable.
+    /// An object that isn't available.
     #[error("repository {repository}: cannot fetch {file} from Git LFS: object {oid}: {reason}; {hint}")]
     Object {
         /// Address of the repository, without secrets.
         repository: String,
         /// Path of the file.
         file: String,
-        /// SHA-256 of the content in hexadecimal.
+        /// SHA-256 digest of the content, in hexadecimal.
         oid: String,
         /// Message from the server or the connection.
         reason: String,
         /// Instructions for fixing the problem.
         hint: &'static str,
     },
-    /// The downloaded content does not match the pointer.
+    /// Downloaded content that doesn't match its pointer.
     #[error(
-        "repository {repository}: {file} does not match its Git LFS pointer: {found}; push the right object with \
+        "repository {repository}: {file} does not match its Git LFS pointer: {found}; push the correct object with \
          `git lfs push --object-id origin {oid}`, or commit the file again"
     )]
     Mismatch {
@@ -39,22 +39,22 @@ pub enum LfsError {
         repository: String,
         /// Path of the file.
         file: String,
-        /// Expected SHA-256 of the content in hexadecimal.
+        /// Expected SHA-256 digest of the content, in hexadecimal.
         oid: String,
-        /// Actual and expected values.
+        /// Comparison of the actual and the expected value.
         found: String,
     },
-    /// The `.lfsconfig` specifies a server that is not allowed.
-    #[error("repository {repository}: its .lfsconfig {reason}; correct or remove it")]
+    /// A `.lfsconfig` that is invalid or specifies a server that isn't allowed.
+    #[error("repository {repository}: .lfsconfig {reason}; correct or remove the file")]
     Config {
         /// Address of the repository, without secrets.
         repository: String,
-        /// Reason why the server is not allowed.
+        /// Reason, as a phrase that follows the name of the file.
         reason: &'static str,
     },
-    /// The pointer uses LFS extensions, which are not supported.
+    /// A pointer with extensions, which are not supported.
     #[error(
-        "repository {repository}: {file} is a Git LFS pointer with extensions, which are not supported; commit it without them"
+        "repository {repository}: {file} is a Git LFS pointer with extensions, which are not supported; commit the pointer without extensions"
     )]
     Extended {
         /// Address of the repository, without secrets.
@@ -62,7 +62,7 @@ pub enum LfsError {
         /// Path of the file.
         file: String,
     },
-    /// Files are still missing after the maximum number of rounds, because each round revealed more of them.
+    /// Files that are still missing after `ROUNDS_MAX` fetches, because each fetch revealed more files.
     #[error(
         "repository {repository}: {file} and other Git LFS files are still missing after {rounds} fetches; \
          store fewer files with Git LFS, especially kustomizations, and compare again"
@@ -70,9 +70,9 @@ pub enum LfsError {
     TooManyRounds {
         /// Address of the repository, without secrets.
         repository: String,
-        /// First missing file.
+        /// Path of the first missing file.
         file: String,
-        /// Number of rounds.
+        /// Number of fetches.
         rounds: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Fetches missing Git LFS objects in batches.
+//! Fetching of missing Git LFS objects, in batches.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -17,17 +17,18 @@ use crate::credentials::AccessSettings;
 use crate::remote::{Network, Problem};
 use crate::{Address, SourceError};
 
-/// Remedy that is suggested if the cause may be temporary.
+/// Advice that is given if the failure may be temporary.
 const RETRY_HINT: &str = "the next comparison tries again";
 
 /// Git LFS objects of one repository.
 pub(crate) struct Lfs {
     store: Store,
-    /// Lock that serializes fetches, because one fetch can provide objects that other fetches need.
+    /// Lock that allows only one fetch at a time, because a fetch may provide objects that another fetch
+    /// needs.
     fetch_lock: Mutex<()>,
 }
 
-/// Source from which the objects are fetched.
+/// Repository and access settings for fetching objects.
 pub(crate) struct LfsSource<'f> {
     pub address: &'f Address,
     pub network: &'f Network,
@@ -39,12 +40,13 @@ impl Lfs {
         Self { store: Store::new(folder, bytes_max), fetch_lock: Mutex::default() }
     }
 
-    /// Returns access to the stored content of a repository's files.
+    /// Returns a lookup that provides the content of files while a commit is read.
     pub fn lookup(&self, repository: &Address) -> Lookup<'_> {
         Lookup::new(&self.store, repository)
     }
 
-    /// Fetches the objects that were missing during a read. `config` is the repository's `.lfsconfig`.
+    /// Fetches the objects that were missing when a commit was read. `config` is the repository's
+    /// `.lfsconfig`.
     pub fn fetch(
         &self,
         from: &LfsSource<'_>,
@@ -76,7 +78,8 @@ impl Lfs {
         })?
     }
 
-    /// Locates the objects in batches and fetches each of them. The outer error affects all objects.
+    /// Requests the locations of the objects in batches, and downloads each object. The outer error isn't
+    /// specific to one object.
     fn fetch_with(
         &self,
         ways: &LfsConnections<'_>,
@@ -130,7 +133,7 @@ impl Lfs {
     }
 }
 
-/// Returns the content of an object without verifying it.
+/// Downloads an object without verifying its content.
 fn fetch_content(
     ways: &LfsConnections<'_>,
     from: &Uri,
@@ -145,7 +148,7 @@ fn fetch_content(
     ways.link_to(&to, shows)?.download_object(&to, &action.headers, bytes)
 }
 
-/// Verifies the content against the pointer.
+/// Returns an error if the content doesn't match its pointer.
 fn verify_content(address: &Address, one: &Missing, content: &[u8]) -> Result<(), LfsError> {
     let size = one.pointer.size;
     let found = if has_size(content, size) {

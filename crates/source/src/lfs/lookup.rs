@@ -1,4 +1,4 @@
-//! Provides stored file content while a commit is being read, and records missing objects.
+//! Replacement of pointers with stored content while a commit is read. Missing objects are recorded.
 
 use std::cell::{Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,27 +8,27 @@ use super::pointer::{Oid, Pointer};
 use super::store::Store;
 use crate::{Address, SourceError};
 
-/// File that specifies the LFS server.
+/// File in which a repository can specify its LFS server.
 pub(crate) const CONFIG: &str = ".lfsconfig";
 
-/// A pointer whose content isn't stored, and the first file that contains the pointer.
+/// An object that isn't stored, and the first file whose pointer refers to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Missing {
     pub file: String,
     pub pointer: Pointer,
 }
 
-/// Objects that were encountered during one read of a commit.
+/// Objects that pointers have referred to during one read of a commit.
 #[derive(Default)]
 struct EncounteredObjects {
     missing: BTreeMap<Oid, Missing>,
-    /// Total size of the missing objects in bytes.
+    /// Total size of the missing objects, in bytes.
     bytes: u64,
-    /// Objects that are in use and must not be evicted yet.
+    /// Objects that the read has used, so they must not be evicted yet.
     used: BTreeSet<Oid>,
 }
 
-/// Resolves pointers to content.
+/// Replaces pointers with the content of their objects.
 pub(crate) struct Lookup<'l> {
     store: &'l Store,
     repository: String,
@@ -40,14 +40,15 @@ impl<'l> Lookup<'l> {
         Self { store, repository: repository.to_string(), encountered: RefCell::default() }
     }
 
-    /// Starts a new read.
+    /// Starts a new read of a commit.
     pub fn start_reading(&self) {
         *self.encountered.borrow_mut() = EncounteredObjects::default();
     }
 
-    /// Returns the content of a file: the file itself, or the content that its pointer refers to. If the
-    /// object is missing, returns the pointer and records the object. The read must then be repeated.
-    /// `bytes_max` limits the size of each file and the total size of all missing objects.
+    /// Returns the content of a file. If the file is a pointer, returns the content of its object. If the
+    /// object is missing, records the object and returns the pointer, and the caller must repeat the read
+    /// after fetching the object. `bytes_max` is the maximum size of a file, and of all missing objects
+    /// together.
     pub fn content(&self, file: &str, held: Vec<u8>, bytes_max: u64) -> Result<Vec<u8>, SourceError> {
         let Some(pointer) = Pointer::parse(&held) else { return Ok(held) };
         if pointer.is_extended {
@@ -78,31 +79,31 @@ impl<'l> Lookup<'l> {
         Ok(held)
     }
 
-    /// Creates the error for an object whose size doesn't match the pointer.
+    /// Returns the error for an object whose size doesn't match its pointer.
     fn size_mismatch(&self, file: &str, pointer: Pointer, content: &[u8]) -> SourceError {
         let found = format!("the object has {} bytes instead of {}", content.len(), pointer.size);
         let (repository, file, oid) = (self.repository.clone(), file.to_owned(), pointer.oid.to_string());
         LfsError::Mismatch { repository, file, oid, found }.into()
     }
 
-    /// Returns true if no objects were missing.
+    /// Returns true if no object was missing.
     pub fn is_complete(&self) -> bool {
         self.encountered.borrow().missing.is_empty()
     }
 
-    /// Returns the missing objects, sorted by path.
+    /// Returns the missing objects, sorted by file.
     pub(super) fn missing(&self) -> Vec<Missing> {
         let mut missing: Vec<Missing> = self.encountered.borrow().missing.values().cloned().collect();
         missing.sort_by(|one, other| one.file.cmp(&other.file));
         missing
     }
 
-    /// Returns the objects in use.
+    /// Returns the objects that the read has used.
     pub(super) fn used(&self) -> Ref<'_, BTreeSet<Oid>> {
         Ref::map(self.encountered.borrow(), |met| &met.used)
     }
 
-    /// Creates the error for objects that are still missing after all rounds.
+    /// Returns the error for objects that are still missing after the maximum number of fetches.
     pub fn too_many_rounds(&self, rounds: usize) -> SourceError {
         let file = self.missing().into_iter().next().map(|one| one.file).unwrap_or_default();
         LfsError::TooManyRounds { repository: self.repository.clone(), file, rounds }.into()

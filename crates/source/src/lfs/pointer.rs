@@ -1,15 +1,15 @@
-//! Pointers: <https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md>.
+//! Git LFS pointers: <https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md>.
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// Maximum size of a pointer in bytes.
+/// Maximum size of a pointer, in bytes.
 const BYTES_MAX: usize = 1024;
-/// The only supported version.
+/// The only supported version of the format.
 const VERSION: &str = "https://git-lfs.github.com/spec/v1";
 
-/// Object ID, which is the SHA-256 of the content.
+/// ID of an object, which is the SHA-256 digest of its content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Oid([u8; 32]);
 
@@ -33,7 +33,7 @@ impl Oid {
         Some(Self(bytes))
     }
 
-    /// Computes the object ID of the content.
+    /// Returns the ID of an object with this content.
     pub fn hash_content(content: &[u8]) -> Self {
         Self(Sha256::digest(content).into())
     }
@@ -51,18 +51,18 @@ impl fmt::Debug for Oid {
     }
 }
 
-/// Pointer to the content of a file.
+/// Pointer to an object that contains a file's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pointer {
     pub oid: Oid,
     /// Size of the content in bytes.
     pub size: u64,
-    /// True if LFS extensions transformed the content before it was stored.
+    /// True if Git LFS extensions have transformed the content.
     pub is_extended: bool,
 }
 
 impl Pointer {
-    /// Parses a pointer. `None` if the content isn't a pointer.
+    /// Parses a pointer. Returns `None` if the file isn't a pointer.
     pub fn parse(content: &[u8]) -> Option<Self> {
         if content.len() >= BYTES_MAX {
             return None;
@@ -97,7 +97,7 @@ fn is_line(key: &str, value: &str) -> bool {
     !key.is_empty() && key.chars().all(is_key) && !value.is_empty() && !value.contains('\r')
 }
 
-/// Parses a number in canonical form.
+/// Parses a number without a sign or leading zeros.
 fn number(text: &str) -> Option<u64> {
     let is_plain = text.bytes().all(|sign| sign.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     is_plain.then(|| text.parse().ok()).flatten()

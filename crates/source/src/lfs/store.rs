@@ -1,5 +1,5 @@
-//! Stored objects of one repository, next to its mirror. They may be deleted at any time and are fetched
-//! again on demand.
+//! Stored Git LFS objects of one repository, next to its mirror. They may be deleted at any time, and are
+//! then fetched again when needed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,8 @@ use crate::remote::NEW_SUFFIX;
 
 pub(super) struct Store {
     folder: PathBuf,
-    /// Maximum total size of all objects in bytes, not counting objects that are in use.
+    /// Maximum total size of the stored objects, in bytes. It may be exceeded if the objects that are in use
+    /// are larger.
     bytes_max: u64,
 }
 
@@ -26,9 +27,9 @@ impl Store {
         self.folder.join(oid.to_string())
     }
 
-    /// Returns an object if it is stored and undamaged.
+    /// Returns the content of an object, or `None` if the object isn't stored or is damaged.
     pub fn read(&self, oid: Oid) -> Option<Vec<u8>> {
-        // The empty object doesn't need a server.
+        // The empty object is never stored, because its content is known.
         if oid == Oid::hash_content(b"") {
             return Some(Vec::new());
         }
@@ -42,7 +43,7 @@ impl Store {
         None
     }
 
-    /// Returns true if an object is stored, even if it is damaged.
+    /// Returns true if an object is stored. The object may be damaged.
     pub fn has(&self, oid: Oid) -> bool {
         self.path(oid).exists()
     }
@@ -63,7 +64,7 @@ impl Store {
         })
     }
 
-    /// Evicts the oldest objects to make room. Keeps the objects in `used`.
+    /// Deletes the oldest objects until `bytes` more bytes can be stored. Keeps the objects in `used`.
     pub fn make_room(&self, bytes: u64, used: &BTreeSet<Oid>) {
         let mut all = self.stored_objects();
         let there: u64 = all.iter().map(|one| one.bytes).fold(0, u64::saturating_add);

@@ -1,4 +1,4 @@
-//! An attempt to access a server. It ends at its deadline or when the process shuts down.
+//! Attempts to access a server. An attempt ends at its deadline or when the process shuts down.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::Problem;
 
-/// Reason why an attempt ended early.
+/// Reason why an attempt was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptEnd {
     /// The deadline has passed.
@@ -23,10 +23,10 @@ impl AttemptEnd {
     pub fn to_problem(self) -> Problem {
         match self {
             Self::TimedOut(limit) => {
-                Problem::new(format!("it did not finish within {} s", limit.as_secs_f64()))
+                Problem::new(format!("the request did not finish within {} s", limit.as_secs_f64()))
                     .with_hint("the server may be too slow, or the repository too large")
             }
-            Self::Stopped => Problem::new("it was interrupted"),
+            Self::Stopped => Problem::new("the request was interrupted"),
         }
     }
 }
@@ -35,9 +35,9 @@ impl AttemptEnd {
 pub(crate) struct Attempt {
     end_sender: watch::Sender<Option<AttemptEnd>>,
     is_ended: AtomicBool,
-    /// Callbacks to run when the attempt ends.
+    /// Callbacks that are called when the attempt ends.
     callbacks: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
-    /// Sender that keeps the thread that waits for the deadline alive. Dropping the sender ends the thread.
+    /// Sender on which the thread for the deadline waits. When the sender is dropped, the thread ends.
     _ends: mpsc::Sender<()>,
 }
 
@@ -49,8 +49,8 @@ impl Attempt {
         then.into_iter().for_each(|one| one());
     }
 
-    /// Registers a callback that runs when the attempt ends. If the attempt has already ended, the callback
-    /// runs immediately.
+    /// Registers a callback for the end of the attempt. If the attempt has already ended, the callback is
+    /// called immediately.
     pub fn on_end(&self, then: impl FnOnce() + Send + 'static) {
         self.callbacks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(then));
         if let Some(over) = self.end_reason() {
@@ -58,12 +58,12 @@ impl Attempt {
         }
     }
 
-    /// Returns a flag that indicates the end of the attempt, for code that polls.
+    /// Returns a flag that becomes true when the attempt ends, for code that polls it.
     pub fn end_flag(&self) -> &AtomicBool {
         &self.is_ended
     }
 
-    /// Returns the reason why the attempt ended. `None` while it is in progress.
+    /// Returns the reason why the attempt ended, or `None` if it hasn't ended.
     pub fn end_reason(&self) -> Option<AttemptEnd> {
         *self.end_sender.borrow()
     }
@@ -85,7 +85,7 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Starts an attempt with a timeout.
+    /// Starts an attempt that ends after `limit`.
     pub fn start(&self, limit: Duration) -> Arc<Attempt> {
         let (ends, ended) = mpsc::channel::<()>();
         let attempt = Arc::new(Attempt {
@@ -104,7 +104,7 @@ impl Attempts {
         };
         let started = thread::Builder::new().name("source-limit".to_owned()).spawn(watch);
         let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // End the attempt if the thread can't be started, because the deadline would not be enforced.
+        // Without the thread, the deadline would not be enforced, so end the attempt immediately.
         if known.0 || started.is_err() {
             attempt.end(AttemptEnd::Stopped);
         }
@@ -113,7 +113,7 @@ impl Attempts {
         attempt
     }
 
-    /// Ends all current attempts. Later attempts end immediately.
+    /// Ends all current attempts. Attempts that are started later end immediately.
     pub fn stop(&self) {
         let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         known.0 = true;

@@ -1,4 +1,4 @@
-//! Git requests: listing refs and fetching a commit.
+//! Requests of Git's protocol: listing refs and fetching a commit.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ use crate::error::{TEXT_MAX, git_error_text, to_line};
 use crate::refs::TAGS;
 use crate::{Address, Refs};
 
-/// Transport for Git's protocol, which also reports the cause of a failure.
+/// Connection for Git's protocol. `problem` returns the cause of a failure.
 struct GitConnection {
     transport: Box<dyn Transport>,
     problem: Box<dyn Fn() -> Option<Problem>>,
@@ -45,8 +45,8 @@ fn open_connection(
 }
 
 impl GitConnection {
-    /// Returns the cause of a failure. The connection's own message is more informative than Git's
-    /// interpretation of it.
+    /// Returns the cause of a failure. The message of the connection is preferred, because it is more
+    /// specific than the error from the Git library.
     fn problem(&self, error: &gix::Error, attempt: &Attempt, access: &AccessSettings) -> Problem {
         if let Some(over) = attempt.end_reason() {
             return over.to_problem();
@@ -58,7 +58,8 @@ impl GitConnection {
     }
 
     fn handshake(&mut self) -> gix::Result<Handshake> {
-        // Credentials are either sent with the first request or not sent at all.
+        // The first request already contains the credentials, if there are any, so the library must not ask
+        // for them.
         let refuse = |_| Err(message("the server requires credentials").raise());
         gix::protocol::handshake(&mut self.transport, Service::UploadPack, refuse, Vec::new(), &mut Discard)
     }
@@ -100,15 +101,16 @@ fn list_names(way: &mut GitConnection) -> gix::Result<Vec<Ref>> {
     if let Some(refs) = greeting.refs {
         return Ok(refs);
     }
-    // Exclude pull requests (`refs/pull/…`), because there may be a hundred times as many of them.
+    // There may be a hundred times as many refs for pull requests (`refs/pull/…`), so request only the
+    // relevant refs.
     let mut prefixes = RefPrefixes::new();
     prefixes.extend(["HEAD", "refs/heads/", "refs/tags/"].map(Into::into));
     let command = LsRefsCommand::new(Some(prefixes), &greeting.capabilities, client_agent());
     command.invoke_blocking(&mut way.transport, &mut Discard, false)
 }
 
-/// Fetches a tag, or the files of a commit without its history, into a repository that already contains some
-/// commits.
+/// Fetches a tag, or a commit without its history, into a repository. `into` contains the repository and the
+/// commits that it already contains.
 pub(crate) fn fetch_commit(
     (address, access): (&Address, &AccessSettings),
     network: &Network,
@@ -149,7 +151,8 @@ fn receive_pack(
     let mut arguments = Arguments::new(version, features, false);
     arguments.want(commit);
     if arguments.can_use_shallow() {
-        // With older protocols, negotiation requires several rounds, so request the whole commit.
+        // In older versions of the protocol, negotiation takes several rounds, so don't announce known
+        // commits.
         if version == Protocol::V2 {
             known.iter().for_each(|id| arguments.shallow(id));
             known.iter().for_each(|id| arguments.have(id));
@@ -188,7 +191,7 @@ fn receive_pack(
         git.object_hash(),
         options,
     )?;
-    // The keep file is unnecessary, because other processes don't remove packs in this folder.
+    // The keep file protects the pack from `git gc`, which never runs in this folder.
     if let Some(keep) = written.keep_path {
         let _ = std::fs::remove_file(keep);
     }

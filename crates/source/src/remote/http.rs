@@ -1,8 +1,9 @@
-//! Git over HTTP, using the shared HTTP client.
+//! Git over HTTP, based on the shared HTTP client.
 //!
-//! `gix-transport` runs Git's protocol over any implementation of `GET` and `POST`. `HttpTransport` is such
-//! an implementation for a single attempt. A `GET` is sent immediately and follows redirects. A `POST` is
-//! sent when its response is read, because its body is written first.
+//! `gix-transport` implements Git's protocol on top of any implementation of `GET` and `POST`.
+//! `HttpTransport` is an implementation for a single attempt. A `GET` request is sent immediately, and
+//! redirects are followed. A `POST` request is sent only when its response is read, because its body must be
+//! complete.
 
 mod connector;
 mod exchange;
@@ -23,7 +24,7 @@ use exchange::HttpTransport;
 pub(crate) use fetch::CompleteResponse;
 pub(crate) use link::Link;
 
-/// Creates a Git transport that uses a link.
+/// Creates a transport for Git's protocol that sends its requests over a link.
 pub(crate) fn create_transport(
     address: &Address,
     link: &Arc<Link>,

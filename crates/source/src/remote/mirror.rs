@@ -1,5 +1,5 @@
-//! Mirror of a repository: a bare repository without history in the state directory. It may be deleted at any
-//! time and is fetched again on demand.
+//! Mirrors of remote repositories. A mirror is a bare repository without history in the state directory. It
+//! may be deleted at any time, and is then created again when needed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,34 +15,34 @@ use crate::error::git_error_text;
 use crate::open_cache::RepositoryHandle;
 use crate::{Address, SourceError};
 
-/// Factor by which a mirror must have grown, compared to the size of its first fetch, before it is recreated
-/// because of its size.
+/// Minimum growth before a mirror is recreated because of its size, as a multiple of its size after the first
+/// fetch.
 const GROWTH_FACTOR_MIN: u64 = 4;
-/// File that lists the commits that have been fetched. It is Git's own file for commits without parents.
+/// File that lists the fetched commits. Git uses this file for commits whose parents are missing.
 const COMMITS_FILE: &str = "shallow";
-/// File that contains the size of the first fetch in bytes.
+/// File that contains the size of the mirror after the first fetch, in bytes.
 const FIRST_SIZE_FILE: &str = "tidegate-first";
-/// Suffix of a mirror that is still being created.
+/// Suffix of a mirror that isn't complete yet.
 pub(crate) const NEW_SUFFIX: &str = "new";
-/// Suffix of the folder, next to a mirror, that contains the Git LFS objects of the same repository.
+/// Suffix of the folder for a repository's Git LFS objects, which is next to the mirror.
 pub(super) const LFS_SUFFIX: &str = "lfs";
 
-/// Folder that contains the packs.
+/// Folder for packs within a mirror.
 const PACKS: &str = "objects/pack";
-/// Prefix of a pack or index that is still being written.
+/// Prefix of a pack or an index that isn't complete yet.
 const TEMPORARY_PREFIX: &str = ".tmp";
 
-/// Number of digits in a mirror's name.
+/// Number of digits in the name of a mirror.
 const DIGITS: usize = 32;
 
-/// Returns the name of a repository's mirror.
+/// Returns the name of the mirror for a repository.
 pub(super) fn mirror_name(address: &Address) -> String {
     let mut name = tidegate_model::Digest(Sha256::digest(address.key().as_bytes()).into()).to_string();
     name.truncate(DIGITS);
     name
 }
 
-/// Deletes all mirrors in a folder except those of the given repositories. The deleted mirrors must not be in
+/// Deletes all mirrors in a folder, except for those of the given repositories. No deleted mirror may be in
 /// use.
 pub(crate) fn delete_unused<'a>(mirrors: &Path, kept: impl IntoIterator<Item = &'a Address>) {
     let kept: BTreeSet<String> = kept.into_iter().map(mirror_name).collect();
@@ -65,8 +65,8 @@ pub(crate) fn delete_unused<'a>(mirrors: &Path, kept: impl IntoIterator<Item = &
     }
 }
 
-/// Deletes files left behind by a killed process: partial packs and unfinished mirrors. The mirrors must not
-/// be in use.
+/// Deletes partial packs and incomplete mirrors, which remain if the process is killed during a fetch. No
+/// mirror may be in use.
 pub(crate) fn delete_unfinished(mirrors: &Path) {
     let inside =
         |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -92,7 +92,7 @@ pub(crate) struct Mirror {
     handle: RepositoryHandle,
     address: String,
     limits: RemoteLimits,
-    /// Lock that is held for writing while objects may disappear.
+    /// Lock that is held for writing while the mirror is deleted or replaced.
     swap_lock: RwLock<()>,
 }
 
@@ -103,11 +103,11 @@ impl Mirror {
         Self { folder, handle: opened, address: address.to_string(), limits, swap_lock: RwLock::default() }
     }
 
-    /// Returns true if the mirror contains a commit and all its files.
+    /// Returns true if the mirror contains a commit, including all of its files.
     pub fn has(&self, commit: ObjectId) -> bool {
         let _shared = self.swap_lock.read().unwrap_or_else(PoisonError::into_inner);
-        // The commit's name is recorded after its objects, so if the name is missing, objects may be missing
-        // as well. Open the repository without the cache, because a cached instance would hide damage.
+        // A commit is recorded after its objects, so objects may be missing if it isn't recorded. Don't use
+        // the cache, because a cached repository would hide damage on disk.
         let is_there = |git: gix::Repository| git.find_commit(commit).is_ok();
         self.commits().contains(&commit) && self.handle.open_independent().is_ok_and(is_there)
     }
@@ -117,14 +117,14 @@ impl Mirror {
         text.lines().filter_map(|line| ObjectId::from_hex(line.as_bytes()).ok()).collect()
     }
 
-    /// Returns the fetched commit that starts with the given prefix, if it is unique.
+    /// Returns the only fetched commit that starts with a prefix, or `None` if there is not exactly one.
     pub fn complete(&self, prefix: &str) -> Option<ObjectId> {
         let commits = self.commits();
         let mut found = commits.into_iter().filter(|id| id.to_string().starts_with(prefix));
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// Runs a function on the mirror.
+    /// Calls a function with the mirror's repository.
     pub fn read<T>(
         &self,
         using: impl Fn(&gix::Repository) -> Result<T, SourceError>,
@@ -137,7 +137,7 @@ impl Mirror {
         self.handle.use_cached(using).map_err(|error| read(&error))?
     }
 
-    /// Deletes the mirror. The next fetch creates it again.
+    /// Deletes the mirror. The next fetch creates a new one.
     pub fn clear(&self) -> Result<(), Problem> {
         let _alone = self.swap_lock.write().unwrap_or_else(PoisonError::into_inner);
         self.handle.invalidate();
@@ -151,8 +151,8 @@ impl Mirror {
         )
     }
 
-    /// Fetches a commit into the mirror, or into a new mirror that replaces it. `fetch` is called with a
-    /// repository and the commits that it already contains.
+    /// Fetches a commit into the mirror, or into a new mirror that replaces it. The arguments of `fetch` are
+    /// a repository and the commits that it already contains.
     pub fn add(
         &self,
         commit: ObjectId,
@@ -178,8 +178,8 @@ impl Mirror {
         self.create(commit, fetch)
     }
 
-    /// Fetches an object other than a commit into the mirror. The object isn't recorded, so it may disappear
-    /// along with the mirror.
+    /// Fetches an object that isn't a commit into the mirror. The object isn't recorded, so a new mirror may
+    /// not contain it.
     pub fn add_object(
         &self,
         fetch: impl Fn(&gix::Repository, &[ObjectId]) -> Result<(), Problem>,
@@ -194,7 +194,7 @@ impl Mirror {
     ) -> Result<(), Problem> {
         let damaged = |what| Problem { can_be_local: true, ..Problem::new(what) };
         let git = self.handle.open_current().map_err(|error| damaged(git_error_text(&error)))?;
-        // The server omits objects that the client reports as available, so they must really be available.
+        // The server doesn't send objects that the client has announced, so all announced commits must exist.
         if let Some(lost) = commits.iter().find(|id| git.find_commit(**id).is_err()) {
             return Err(damaged(format!("commit {lost} is missing")));
         }
@@ -229,7 +229,7 @@ impl Mirror {
         fs::rename(&new, &self.folder).map_err(|error| self.io_problem("create", &error))
     }
 
-    /// Records that the mirror contains a commit.
+    /// Records that a mirror contains a commit.
     fn record_commit(&self, folder: &Path, known: &[ObjectId], commit: ObjectId) -> Result<(), Problem> {
         let mut commits = known.to_vec();
         commits.push(commit);
@@ -248,7 +248,7 @@ impl Mirror {
     }
 }
 
-/// Returns the size of all packs in bytes.
+/// Returns the total size of the packs, in bytes.
 fn pack_bytes(folder: &Path) -> u64 {
     let packs = fs::read_dir(folder.join(PACKS)).into_iter().flatten().flatten();
     packs.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()

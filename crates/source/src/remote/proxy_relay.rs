@@ -1,5 +1,5 @@
-//! Relay that allows another program to use a proxy. It forwards a single connection to a local port through
-//! the proxy.
+//! Relay that lets another program use a proxy. It accepts a single connection on a local port, and forwards
+//! its data through the proxy.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use super::http::{connector_for, proxy_for};
 use super::{Attempt, Network, Problem};
 use crate::credentials::AccessSettings;
 
-/// Connects to a host through its proxy, and accepts one local connection on the returned port. Returns
-/// `None` if the host doesn't need a proxy.
+/// Connects to a host through its proxy, and accepts a single connection on a local port. Returns the port,
+/// or `None` if no proxy is used for the host.
 pub(super) fn open_relay(
     (host, port): (&str, u16),
     access: &AccessSettings,
@@ -26,7 +26,7 @@ pub(super) fn open_relay(
     attempt: &Arc<Attempt>,
 ) -> Result<Option<u16>, Problem> {
     let to: Uri =
-        format!("http://{host}:{port}").parse().map_err(|_| Problem::new("its host cannot be parsed"))?;
+        format!("http://{host}:{port}").parse().map_err(|_| Problem::new("the host cannot be parsed"))?;
     if proxy_for(access, &to)?.is_none() {
         return Ok(None);
     }
@@ -79,10 +79,10 @@ fn connect_through_proxy(
     })
 }
 
-/// Copies data in both directions until either side closes.
+/// Copies data in both directions until either side closes its connection.
 async fn copy_both_ways(listener: TcpListener, mut server: TcpStream) {
     let Ok((mut program, _)) = listener.accept().await else { return };
     drop(listener);
-    // When either side ends, the other side is closed.
+    // When one side closes its connection, the other side's connection is closed, too.
     let _ = copy_bidirectional(&mut program, &mut server).await;
 }

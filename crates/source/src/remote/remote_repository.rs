@@ -1,4 +1,4 @@
-//! A remote repository, with its mirror and its Git LFS objects.
+//! A remote repository: its mirror and its Git LFS objects.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,18 +12,19 @@ use crate::credentials::{AccessSettings, Credentials};
 use crate::lfs::{Lfs, LfsSource, Lookup};
 use crate::{Address, Refs, RequestKind, SourceError};
 
-/// Remote repository.
+/// A remote Git repository.
 pub(crate) struct Remote {
     address: Address,
     network: Arc<Network>,
     mirror: Mirror,
     lfs: Lfs,
-    /// Cached LFS setting, along with the credentials from which it was derived.
+    /// Cached result of `enables_lfs`, along with the credentials that the result applies to.
     enables_lfs: Mutex<Option<(Arc<Credentials>, bool)>>,
     fetches: Singleflight<(ObjectId, Result<(), SourceError>)>,
-    /// True if loopback addresses are blocked, because only manifests refer to this repository.
+    /// True if loopback addresses are blocked. This is the case if only manifests refer to the repository.
     blocks_loopback: AtomicBool,
-    /// Last commit that was fetched again because its objects were unreadable. It prevents an endless loop.
+    /// Last commit that was fetched again because the mirror was damaged. If the same commit is still
+    /// unreadable, it isn't fetched again, which prevents an endless loop.
     last_refetched: Mutex<Option<ObjectId>>,
 }
 
@@ -53,7 +54,7 @@ impl Remote {
         Ok(AccessSettings { blocks_loopback: bars_loopback, ..known.access_to(&self.address)? })
     }
 
-    /// Returns true if the repository's Secrets currently enable Git LFS.
+    /// Returns true if the current credentials enable Git LFS for the repository.
     pub fn enables_lfs(&self) -> bool {
         let known = self.network.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
         let mut last = self.enables_lfs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,13 +68,13 @@ impl Remote {
         }
     }
 
-    /// Returns access to the content of Git LFS files that has been fetched.
+    /// Returns a lookup that provides the content of files while a commit is read.
     pub fn lookup(&self) -> Lookup<'_> {
         self.lfs.lookup(&self.address)
     }
 
-    /// Fetches missing LFS content. The caller must not be using the repository at the same time. `config` is
-    /// the repository's `.lfsconfig`.
+    /// Fetches the missing Git LFS objects. The caller must not be reading the repository at the same time.
+    /// `config` is the repository's `.lfsconfig`.
     pub fn fetch_lfs(&self, config: Option<&[u8]>, lookup: &Lookup<'_>) -> Result<(), SourceError> {
         let from = LfsSource { address: &self.address, network: &self.network, access: &self.access()? };
         self.lfs.fetch(&from, config, lookup)
@@ -84,7 +85,7 @@ impl Remote {
         self.blocks_loopback.store(is_barred, Ordering::Relaxed);
     }
 
-    /// Lists the server's refs.
+    /// Lists the refs of the repository.
     pub fn list(&self) -> Result<Refs, SourceError> {
         let access = self.access()?;
         let list = |access: &AccessSettings| {
@@ -93,7 +94,7 @@ impl Remote {
         };
         let asked = (&self.address, RequestKind::ListRefs);
         let listed = self.network.listener.run_and_report(asked, || self.network.with_token(&access, list));
-        listed.map_err(|problem| self.error("cannot list its branches and tags", problem))
+        listed.map_err(|problem| self.error("cannot list branches and tags", problem))
     }
 
     fn fetch(&self, commit: ObjectId) -> Result<(), SourceError> {
@@ -115,7 +116,8 @@ impl Remote {
         self.mirror.add(commit, fetch).map_err(|problem| self.error(&tried, problem))
     }
 
-    /// Fetches a commit or a tag into a repository that already contains some commits.
+    /// Returns a function that fetches a commit or a tag into a repository, given the commits that it already
+    /// contains.
     fn fetch_into(
         &self,
         wanted: (ObjectId, Kind),
@@ -137,12 +139,13 @@ impl Remote {
         })
     }
 
-    /// Returns the fetched commit that starts with the given prefix, if it is unique.
+    /// Returns the only fetched commit that starts with a prefix, or `None` if there is not exactly one.
     pub fn complete(&self, prefix: &str) -> Option<ObjectId> {
         self.mirror.complete(prefix)
     }
 
-    /// Runs a function on a repository that contains a commit with all its files, but without its history.
+    /// Calls a function with a repository that contains a commit with all of its files, but without its
+    /// history.
     pub fn with_commit<T>(
         &self,
         commit: ObjectId,
@@ -152,10 +155,10 @@ impl Remote {
             self.fetch(commit)?;
         }
         match self.mirror.read(&using) {
-            // The commit had already been fetched, so either the mirror or the repository itself is damaged.
+            // The commit was fetched before, so the mirror or the remote repository must be damaged.
             Err(SourceError::Read { reason, .. }) if self.can_refetch(commit) => {
                 tracing::warn!(repository = %self.address, %reason, "repository mirror is damaged; recreating it");
-                self.mirror.clear().map_err(|problem| self.error("cannot recreate its mirror", problem))?;
+                self.mirror.clear().map_err(|problem| self.error("cannot recreate the mirror", problem))?;
                 self.fetch(commit)?;
                 self.mirror.read(&using)
             }
@@ -163,7 +166,7 @@ impl Remote {
         }
     }
 
-    /// Runs a function on a repository that contains a commit and one of its annotated tags.
+    /// Calls a function with a repository that contains a commit and an annotated tag of the commit.
     pub fn with_tag<T>(
         &self,
         (commit, tag): (ObjectId, ObjectId),

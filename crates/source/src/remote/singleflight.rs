@@ -1,10 +1,10 @@
-//! Merges concurrent calls that request the same work.
+//! Coalescing of concurrent calls that need the same result.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Runs work for one caller at a time. Callers that were waiting when the work started share its result. A
-/// caller never receives the result of work that started before its call.
+/// Runs work for one caller at a time. All callers that are waiting when the work starts share its result. A
+/// caller never receives the result of work that started before the call.
 pub(crate) struct Singleflight<T> {
     started: AtomicU64,
     last: Mutex<Option<(u64, T)>>,
@@ -17,7 +17,7 @@ impl<T> Default for Singleflight<T> {
 }
 
 impl<T: Clone> Singleflight<T> {
-    /// Returns the result, and true if this caller ran the work.
+    /// Returns the result. The flag is true if this caller ran the work.
     pub fn run(&self, work: impl FnOnce() -> T) -> (T, bool) {
         let asked = self.started.load(Ordering::SeqCst);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,7 +41,8 @@ mod tests {
 
     use super::*;
 
-    /// Callers that arrive while work is running must share the next run rather than the current one.
+    /// Callers that arrive while work is running must not share its result. They share the result of the next
+    /// run.
     #[test]
     fn waiting_callers_share_a_run() {
         let turn = Singleflight::default();
@@ -68,6 +69,6 @@ mod tests {
             assert!(got.iter().all(|(number, _)| *number > 1), "{got:?}");
         });
         assert!(*done.lock().unwrap() <= 9);
-        assert!(turn.run(count).1, "without waiters it runs again");
+        assert!(turn.run(count).1, "without waiting callers, the work runs again");
     }
 }

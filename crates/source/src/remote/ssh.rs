@@ -1,4 +1,4 @@
-//! Git over SSH, using the machine's `ssh` program without a shell or user configuration.
+//! Git over SSH. Uses the machine's `ssh` program without a shell and without the user's configuration.
 
 use std::fs;
 use std::io::{self, Read, Write as _};
@@ -20,11 +20,12 @@ use crate::address::RemoteLocation;
 use crate::credentials::AccessSettings;
 use crate::secret_text::SecretText;
 
-/// Name prefix of folders that contain keys. If a process is killed, the next process deletes its folders.
+/// Name prefix of folders for keys. If the process is killed, its folders remain, and the next process
+/// deletes them.
 const KEY_FOLDER_PREFIX: &str = "ssh-";
-/// Maximum number of bytes of standard error that are kept.
+/// Maximum number of bytes that are kept from standard error.
 const STDERR_BYTES_MAX: u64 = 4 << 10;
-/// Maximum output of a command in bytes.
+/// Maximum output of a command, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 
 /// An SSH connection.
@@ -33,11 +34,11 @@ pub(crate) struct Session {
     stderr: Mutex<Option<JoinHandle<String>>>,
     secret: String,
     has_exceeded_limit: Arc<Mutex<bool>>,
-    /// Private key and known hosts.
+    /// Folder with the private key and the known hosts. Dropping this value deletes the folder.
     _files: TempDir,
 }
 
-/// Deletes keys left behind by a killed process.
+/// Deletes keys that remain because a process was killed.
 pub(crate) fn delete_stale_keys(mirrors: &Path) {
     for entry in fs::read_dir(mirrors).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(KEY_FOLDER_PREFIX) {
@@ -46,12 +47,12 @@ pub(crate) fn delete_stale_keys(mirrors: &Path) {
     }
 }
 
-/// Quotes a string as one word for the server's shell.
+/// Quotes a string so that the server's shell parses it as one word.
 pub(crate) fn quote_for_shell(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''").replace('!', "'\\!'"))
 }
 
-/// Connects without sending anything beyond the handshake.
+/// Connects to the server, and starts its Git command. Doesn't send any Git request.
 pub(crate) fn connect_ssh(
     site: &RemoteLocation,
     access: &AccessSettings,
@@ -68,7 +69,7 @@ pub(crate) fn connect_ssh(
     Ok((Box::new(connection), session))
 }
 
-/// Runs a command on the server and returns its output.
+/// Runs a command on the server, and returns its output.
 pub(crate) fn run_command(
     asked: (&RemoteLocation, &str),
     access: &AccessSettings,
@@ -86,7 +87,7 @@ pub(crate) fn run_command(
     }
 }
 
-/// Starts the program with a command for the server.
+/// Starts the `ssh` program, which runs a command on the server.
 fn start_ssh(
     (site, asked): (&RemoteLocation, &str),
     access: &AccessSettings,
@@ -115,7 +116,7 @@ fn start_ssh(
     let hosts = write_private(files.path(), "known_hosts", &access.known_hosts).map_err(failed)?;
     let relay = proxy_relay::open_relay((&site.host, site.port.unwrap_or(22)), access, network, attempt)?;
     let mut command = ssh_command(site, access, network, (&key, &hosts), relay);
-    // The server's shell parses the command.
+    // This argument is parsed by the shell of the server.
     command.arg(asked);
     let program = network.ssh.display();
     let mut child = command.spawn().map_err(|error| match error.kind() {
@@ -143,7 +144,7 @@ fn start_ssh(
     Ok((input, output, session))
 }
 
-/// Writes a file that only its owner can read.
+/// Writes a new file that only its owner can read.
 fn write_private(folder: &Path, name: &str, content: &str) -> io::Result<PathBuf> {
     let path = folder.join(name);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -189,7 +190,7 @@ fn ssh_command(
     let hosts = if access.is_insecure { Path::new("none") } else { hosts };
     option("UserKnownHostsFile", &hosts.display().to_string());
     if relay.is_some() {
-        // The host key is stored under the host's own name, even if a proxy is used.
+        // With a relay, `ssh` connects to a local port, but it must verify the host key of the real server.
         let host = site.host.trim_matches(['[', ']']);
         let name = site.port.map_or_else(|| host.to_owned(), |port| format!("[{host}]:{port}"));
         option("HostName", "127.0.0.1");
@@ -207,7 +208,7 @@ fn ssh_command(
 }
 
 impl Session {
-    /// Returns the problem that the program reported.
+    /// Returns the problem that `ssh` reported on standard error.
     pub fn problem(&self) -> Option<Problem> {
         if *self.has_exceeded_limit.lock().unwrap_or_else(PoisonError::into_inner) {
             return Some(Problem::new("the server's response is too large"));
@@ -258,7 +259,7 @@ impl Drop for Session {
     }
 }
 
-/// Output of a program, up to a limit.
+/// Output of a program. Reading fails once the limit is exceeded.
 struct LimitedOutput {
     output: ChildStdout,
     bytes_left: u64,

@@ -1,4 +1,4 @@
-//! Temporary passwords: tokens for GitHub Apps, Google accounts and Azure identities.
+//! Temporary passwords, which are tokens for GitHub Apps, Google accounts and Azure identities.
 //!
 //! ```text
 //! with_token ─ cached token? ─▶ work, with the token as its password ─ 401? ─▶ once more, with a new token
@@ -22,33 +22,33 @@ use super::{Link, Network, Problem};
 use crate::credentials::{AccessSettings, Issuer, IssuerKind};
 use crate::secret_text::SecretText;
 
-/// Maximum size in bytes of a response with a token.
+/// Maximum size of a response that contains a token, in bytes.
 const RESPONSE_BYTES_MAX: u64 = 256 << 10;
 
-/// Cache of tokens, by issuer.
+/// Cached tokens, by issuer.
 #[derive(Default)]
 pub(crate) struct Tokens {
     cache: TokenCache<Issuer, Problem>,
-    /// New tokens that a repository has rejected, by repository. If such a repository then rejects another
-    /// token as well, that token has not necessarily been revoked.
+    /// The last new token that each repository has rejected. If such a repository also rejects a cached
+    /// token, the token may still be valid for other repositories.
     rejected: Mutex<BTreeMap<String, (Issuer, SecretText)>>,
 }
 
 impl Tokens {
-    /// Returns true if a repository might accept a new token instead of the rejected one.
+    /// Returns true if the rejected token was cached, and the repository might accept a new token.
     fn can_be_replaced(&self, repository: &str, leased: &ObtainedToken) -> bool {
         let useless = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
         leased.is_from_cache && useless.get(repository).is_none_or(|(_, token)| token.0 != leased.token)
     }
 
-    /// Records whether a repository accepts a token.
+    /// Records if a repository accepts or rejects a token.
     fn record_result(&self, repository: &str, issuer: &Issuer, token: &str, is_accepted: bool) {
         let mut useless = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
         if is_accepted {
             useless.remove(repository);
             return;
         }
-        // A newer token has replaced the entry.
+        // Entries with older tokens of the same issuer are obsolete.
         useless.retain(|_, (other, before)| other != issuer || before.0 == token);
         useless.insert(repository.to_owned(), (issuer.clone(), SecretText(token.to_owned())));
     }
@@ -69,9 +69,9 @@ impl From<Problem> for TokenFailure<Problem> {
 }
 
 impl Network {
-    /// Runs work with a valid temporary password. If the server rejects a cached password that it accepted
-    /// before, runs the work once more with a new password. The new token remains cached, because other
-    /// repositories may accept it.
+    /// Calls `work` with a valid temporary password. If the server rejects a cached password, calls `work`
+    /// again with a new one. The new password remains in the cache even if the server rejects it, because
+    /// other repositories may accept it.
     pub fn with_token<T>(
         &self,
         access: &AccessSettings,
@@ -109,7 +109,7 @@ impl Network {
         })
     }
 
-    /// Creates a link to the issuer, which is the only server that receives the assertion.
+    /// Creates a link to the issuer. The assertion is sent only to this server.
     fn link_to_issuer(
         &self,
         address: &str,
@@ -125,20 +125,20 @@ impl Network {
             proxy: access.proxy.clone(),
             no_proxy: access.no_proxy.clone(),
             certificates: access.issuer_certificates.clone(),
-            // The author of the Secret chose the issuer, so the issuer may be on this machine.
+            // The issuer may be on this machine, because the author of the Secret has chosen it.
             ..AccessSettings::default()
         };
         let attempt = self.attempts.start(self.limits.list_refs);
         Link::for_address(address, &asker, self, attempt, RESPONSE_BYTES_MAX)
     }
 
-    /// Drops the tokens of all Secrets except these, because the others have changed.
+    /// Removes the cached tokens of all Secrets that aren't in `secrets`.
     pub fn retain_tokens_of(&self, secrets: &BTreeSet<String>) {
         self.tokens.retain(|issuer| secrets.contains(&issuer.secret));
     }
 }
 
-/// Returns the remedy that is suggested if a server rejects all tokens.
+/// Returns advice for the case that the server rejects even a new token.
 fn rejected_token_hint(issuer: &Issuer) -> &'static str {
     match issuer.kind {
         IssuerKind::Github { .. } => {
@@ -149,7 +149,7 @@ fn rejected_token_hint(issuer: &Issuer) -> &'static str {
     }
 }
 
-/// Creates request headers.
+/// Creates headers for a request.
 fn create_headers(given: &[(http::HeaderName, &'static str)]) -> HeaderMap {
     given.iter().map(|(name, value)| (name.clone(), http::HeaderValue::from_static(value))).collect()
 }

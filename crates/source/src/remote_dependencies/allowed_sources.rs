@@ -1,4 +1,4 @@
-//! Address prefixes from which `serve` may fetch.
+//! Allowed address prefixes for dependencies that `serve` fetches.
 
 use std::str::FromStr;
 
@@ -7,25 +7,26 @@ use tidegate_web::is_local_host;
 use crate::Address;
 use crate::address::{RemoteLocation, parse_location};
 
-/// Prefix that matches all addresses that use an encrypted protocol.
+/// Prefix that matches every address, unless it uses plain HTTP.
 const ANY_ADDRESS: &str = "*";
-/// Default ports by scheme.
+/// Supported schemes and their default ports.
 const SCHEMES: [(&str, u16); 4] = [("https", 443), ("http", 80), ("ssh", 22), ("oci", 443)];
 
-/// Allowed remote dependencies. If empty, no remote dependencies are allowed.
+/// Allowed address prefixes for remote dependencies. If no prefix is set, no dependency is fetched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedSources {
-    /// Remote bases and files of kustomizations.
+    /// Prefixes for remote bases and files of kustomizations.
     pub bases: Vec<Prefix>,
-    /// Chart dependencies.
+    /// Prefixes for dependencies of charts.
     pub charts: Vec<Prefix>,
 }
 
-/// An address prefix: a host with whole path segments, or `*` for all addresses except plain HTTP.
+/// A prefix of addresses, which consists of a host and whole path segments. `*` matches every address, unless
+/// it uses plain HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefix(Option<RemoteLocation>);
 
-/// Error that is returned if a text is not a valid address prefix.
+/// Error for text that isn't a valid address prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}; use https://host/path, ssh://host/path, oci://host/path, git@host:path, or * for all URLs")]
 pub struct InvalidPrefix(String);
@@ -76,8 +77,8 @@ impl Prefix {
     }
 }
 
-/// Returns `None` if no prefix allows the address. Otherwise, returns true if a matching prefix explicitly
-/// refers to this machine.
+/// Returns `None` if no prefix matches the address. Otherwise, returns true if the host of a matching
+/// prefix is this machine.
 pub(super) fn find_allowed(prefixes: &[Prefix], address: &Address) -> Option<bool> {
     let site = address.site()?;
     let allowing: Vec<&Prefix> = prefixes.iter().filter(|prefix| prefix.find_allowed(site)).collect();

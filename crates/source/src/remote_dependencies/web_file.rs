@@ -1,4 +1,4 @@
-//! A single file on a server. Its content is that of the last observation.
+//! A single file on a server. Its content is that of the latest observation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -10,14 +10,14 @@ use crate::observations::SharedObservations;
 use crate::remote::{CompleteResponse, Link, Network};
 use crate::{Address, SourceError};
 
-/// Maximum size of a file in bytes.
+/// Maximum size of the file, in bytes.
 const FILE_MAX: u64 = 16 << 20;
 
-/// Result of observing the file.
+/// Content of the file when it was last observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Content {
     bytes: Arc<Vec<u8>>,
-    /// ETag for conditional requests.
+    /// ETag of the content, for conditional requests.
     etag: Option<HeaderValue>,
 }
 
@@ -45,7 +45,7 @@ impl WebFile {
         &self.address
     }
 
-    /// Returns the content.
+    /// Returns the content according to the latest observation. If there is none, observes the file.
     pub fn content(&self) -> Result<Arc<Vec<u8>>, SourceError> {
         self.observations.last().unwrap_or_else(|| self.observe_shared().1).map(|content| content.bytes)
     }
@@ -54,8 +54,8 @@ impl WebFile {
         self.observations.observe(|known| self.fetch(known.and_then(Result::ok)))
     }
 
-    /// Observes the file. Returns true if anything has changed for the file's users, including whether it is
-    /// available.
+    /// Observes the file. Returns true if its content or its availability has changed since the previous
+    /// observation.
     pub fn observe_availability(&self) -> bool {
         match self.observe_shared() {
             (Some(Ok(before)), Ok(found)) => before.bytes != found.bytes,
@@ -64,7 +64,7 @@ impl WebFile {
         }
     }
 
-    /// Fetches the file without sending credentials, because credentials are only for repositories.
+    /// Fetches the file. Doesn't send credentials, because Secrets apply only to repositories.
     fn fetch(&self, known: Option<Content>) -> Observation {
         let wrong = |problem| SourceError::remote(&self.address, "cannot fetch the file", problem);
         let credentials =

@@ -1,7 +1,7 @@
-//! OpenPGP certificates: their keys, and the uses for which each key is permitted.
+//! OpenPGP certificates: their keys, and the permitted purposes of each key.
 //!
-//! A key's own signatures define its expiry, its uses and its revocation. Signatures by other keys are
-//! ignored. As in GnuPG, the newest valid signature counts.
+//! The expiry, the purposes and the revocation of a key are defined by self-signatures. Signatures by other
+//! keys are ignored. As in GnuPG, the newest valid self-signature counts.
 
 use pgp::composed::{SignedPublicKey, SignedPublicSubKey};
 use pgp::packet::{PublicKey, PublicSubkey, Signature, SignatureType, SubpacketData};
@@ -12,7 +12,7 @@ use super::key_id::KeyId;
 /// A key in a certificate.
 pub(super) struct Signer {
     pub id: KeyId,
-    /// ID of the certificate's primary key.
+    /// ID of the primary key in the same certificate.
     pub primary: KeyId,
     pub key: Key,
     /// Creation time in seconds since 1970.
@@ -28,7 +28,7 @@ pub(super) enum Key {
 }
 
 impl Signer {
-    /// Returns true if the signature of the given bytes was made with this key.
+    /// Returns true if the signature is a signature of these bytes with this key.
     pub fn made_signature(&self, signature: &Signature, of: &[u8]) -> bool {
         let verified = match &self.key {
             Key::Primary(key) => signature.verify(key, of),
@@ -38,7 +38,7 @@ impl Signer {
     }
 }
 
-/// Returns the keys in a certificate. `None` if the certificate doesn't have a valid self-signature.
+/// Returns the keys in a certificate, or `None` if the certificate has no valid self-signature.
 pub(super) fn signers(certificate: &SignedPublicKey) -> Option<Vec<Signer>> {
     let primary = &certificate.primary_key;
     let own = newest_signature(self_signatures(certificate))?;
@@ -58,7 +58,8 @@ pub(super) fn signers(certificate: &SignedPublicKey) -> Option<Vec<Signer>> {
     Some(std::iter::once(first).chain(others).collect())
 }
 
-/// Returns the self-signatures: signatures on user IDs that haven't been revoked, and direct signatures.
+/// Returns the self-signatures, which are direct signatures and signatures on user IDs that haven't been
+/// revoked.
 fn self_signatures(certificate: &SignedPublicKey) -> impl Iterator<Item = &Signature> {
     let primary = &certificate.primary_key;
     let of_users = certificate.details.users.iter().flat_map(move |user| {
@@ -86,8 +87,8 @@ fn signer_of_subkey(sub: &SignedPublicSubKey, primary: &Signer) -> Option<Signer
         sub.signatures.iter().filter(is_one)
     };
     let binding = newest_signature(of(SignatureType::SubkeyBinding))?;
-    // A signing subkey must be cross-signed. Otherwise, anyone could claim a key that belongs to another
-    // user.
+    // A subkey must also have signed the primary key. Otherwise, anyone could add another user's key to their
+    // own certificate.
     let belongs = |back: &Signature| back.verify_primary_key_binding(&sub.key, by).is_ok();
     let expires_at = expires_at(&sub.key, binding).into_iter().chain(primary.expires_at).min();
     Some(Signer {
@@ -111,11 +112,11 @@ fn created_at(key: &impl KeyDetails) -> i64 {
 
 fn expires_at(key: &impl KeyDetails, said: &Signature) -> Option<i64> {
     let after = said.key_expiration_time().map(|after| i64::from(after.as_secs()));
-    // Zero means that the key never expires.
+    // A value of zero means that the key doesn't expire.
     after.filter(|after| *after > 0).map(|after| created_at(key).saturating_add(after))
 }
 
-/// Returns true if the key may be used for signing. A key without usage flags may be used for any purpose.
+/// Returns true if the key may be used for signing. Without usage flags, a key may be used for any purpose.
 fn is_for_signing(said: &Signature) -> bool {
     let mut parts = said.config().into_iter().flat_map(|config| config.hashed_subpackets());
     let says = parts.any(|part| matches!(part.data, SubpacketData::KeyFlags(_)));

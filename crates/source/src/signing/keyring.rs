@@ -14,41 +14,41 @@ use super::key_id::KeyId;
 use super::signature_error::SignatureError;
 use crate::error::to_line;
 
-/// Maximum size of an armored signature in bytes.
+/// Maximum size of an armored signature, in bytes.
 const SIGNATURE_MAX: usize = 64 << 10;
-/// Maximum number of valid signatures that are cached.
+/// Maximum number of valid signatures in the cache.
 const CACHED_SIGNATURES_MAX: usize = 4096;
-/// Tolerance for clock differences.
+/// Maximum difference between the clocks of this machine and the signer, in seconds.
 const CLOCK_SKEW_SECONDS: i64 = 300;
 
 /// Public keys for verifying signatures.
 #[derive(Default)]
 pub(crate) struct Keyring {
-    /// Armored keys by ID.
+    /// Armored keys by key ID.
     armored: BTreeMap<String, String>,
     signers: Vec<Signer>,
-    /// Signatures that were valid when they were checked, by the ID of the signed object. For a tag, its name
-    /// and commit are part of the key.
+    /// Signatures that were valid when they were checked, by signed object.
     cache: Mutex<BTreeMap<SignedObject, ValidSignature>>,
 }
 
-/// A signed object: its ID, its name if it is a tag, and the commit that it vouches for.
+/// A signed object: its ID, the tag name if the object is a tag, and the commit that the object refers to.
 pub(super) type SignedObject = (ObjectId, Option<String>, ObjectId);
 
 /// A signature that was valid when it was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ValidSignature {
     pub key: KeyId,
-    /// ID of the certificate's primary key.
+    /// ID of the primary key in the same certificate.
     pub primary: KeyId,
-    /// Times at which the key and the signature expire, in seconds since 1970.
+    /// Time at which the key expires, in seconds since 1970. `expires_at` is the time at which the signature
+    /// itself expires.
     key_expires_at: Option<i64>,
     expires_at: Option<i64>,
 }
 
 impl Keyring {
-    /// Parses the keys in a ConfigMap. An invalid key is logged. It only affects commits that were signed
-    /// with it.
+    /// Parses the keys in a ConfigMap. Logs and ignores invalid keys, so only commits that are signed with
+    /// them are rejected.
     pub fn new(written: BTreeMap<String, String>) -> Self {
         let mut all = Vec::new();
         for (name, armored) in &written {
@@ -62,7 +62,7 @@ impl Keyring {
         Self { armored: written, signers: all, cache: Mutex::default() }
     }
 
-    /// Returns true if the keyring was created from the given keys.
+    /// Returns true if the keyring contains exactly these keys.
     pub fn has_keys(&self, written: &BTreeMap<String, String>) -> bool {
         self.armored == *written
     }
@@ -71,7 +71,7 @@ impl Keyring {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cached signature of an object, after checking that it is still valid.
+    /// Returns the cached signature of an object, or an error if the signature or its key has expired.
     pub(super) fn cached(
         &self,
         signed: &SignedObject,
@@ -89,8 +89,7 @@ impl Keyring {
         known.insert(signed, good);
     }
 
-    /// Verifies a signature of the given bytes, and checks that the signature and its key were valid at the
-    /// given time.
+    /// Verifies a signature of these bytes. Also checks that the signature and its key were valid at `now`.
     pub(super) fn check(
         &self,
         armored: &[u8],
@@ -98,11 +97,11 @@ impl Keyring {
         now: Timestamp,
     ) -> Result<ValidSignature, SignatureError> {
         let signature = parse_one(armored)?;
-        let config = signature.config().ok_or_else(|| unreadable_signature("its version is unknown"))?;
+        let config = signature.config().ok_or_else(|| unreadable_signature("the version is unknown"))?;
         let is_of_bytes = matches!(config.typ, SignatureType::Binary | SignatureType::Text);
         if !is_of_bytes || has_unsupported_critical_part(config) {
             return Err(unreadable_signature(
-                "it is not a document signature, or it has unknown critical parts",
+                "the signature is not for a document, or has unknown critical parts",
             ));
         }
         let named = issuer_key_ids(&signature);
@@ -118,7 +117,8 @@ impl Keyring {
     }
 }
 
-/// Checks all other requirements that a cryptographically correct signature must meet.
+/// Checks everything that a verified signature must also satisfy, such as the purpose and the expiry of the
+/// key.
 fn check_conditions(
     signer: &Signer,
     signature: &Signature,
@@ -154,7 +154,7 @@ fn check_conditions(
 }
 
 impl ValidSignature {
-    /// Returns an error if the signature has expired at the given time.
+    /// Returns an error if the signature or its key has expired at `now`.
     fn check_at(&self, now: Timestamp) -> Result<(), SignatureError> {
         let over = |until: Option<i64>| {
             let until = until.filter(|until| *until <= now.as_seconds())?;
@@ -172,22 +172,24 @@ fn unreadable_signature(reason: &str) -> SignatureError {
     SignatureError::Unreadable(to_line(reason))
 }
 
-/// Parses exactly one signature.
+/// Parses armored data that contains exactly one signature.
 fn parse_one(armored: &[u8]) -> Result<Signature, SignatureError> {
     if armored.len() > SIGNATURE_MAX {
-        return Err(unreadable_signature(&format!("it is longer than {} KiB", SIGNATURE_MAX >> 10)));
+        return Err(unreadable_signature(&format!(
+            "the signature is longer than {} KiB",
+            SIGNATURE_MAX >> 10
+        )));
     }
     let wrong = |error: pgp::errors::Error| unreadable_signature(&error.to_string());
     let (mut found, _) = DetachedSignature::from_armor_many_buf(armored).map_err(wrong)?;
-    let first =
-        found.next().ok_or_else(|| unreadable_signature("it contains no signature"))?.map_err(wrong)?;
+    let first = found.next().ok_or_else(|| unreadable_signature("there is no signature"))?.map_err(wrong)?;
     match found.next() {
         Some(_) => Err(SignatureError::MultipleSignatures),
         None => Ok(first.signature),
     }
 }
 
-/// Returns true if the signature contains a critical part that isn't supported.
+/// Returns true if the signature has a critical part that this module doesn't support.
 fn has_unsupported_critical_part(config: &SignatureConfig) -> bool {
     config.hashed_subpackets().any(|part| {
         let is_unknown = matches!(
@@ -198,28 +200,28 @@ fn has_unsupported_critical_part(config: &SignatureConfig) -> bool {
     })
 }
 
-/// Returns the IDs of the keys that the signature specifies as its issuer.
+/// Returns the key IDs of the issuer, as specified by the signature.
 fn issuer_key_ids(signature: &Signature) -> Vec<KeyId> {
     let ids = signature.issuer_key_id().into_iter().map(KeyId::from);
     let fingerprints = signature.issuer_fingerprint();
     fingerprints.into_iter().filter_map(KeyId::from_fingerprint).chain(ids).collect()
 }
 
-/// Parses the keys in one entry. The name of the entry must be the ID of one of these keys.
+/// Parses the keys in one entry of the ConfigMap. The entry's name must be the ID of one of the keys.
 fn parse_keys(name: &str, armored: &str) -> Result<Vec<Signer>, String> {
-    let named =
-        KeyId::parse(name).ok_or("its name must be the key ID, with at least 16 hexadecimal digits")?;
+    let named = KeyId::parse(name)
+        .ok_or("the entry's name must be the key ID, with at least 16 hexadecimal digits")?;
     let wrong = |error: pgp::errors::Error| to_line(&error.to_string());
     let (found, _) = SignedPublicKey::from_armor_many_buf(armored.as_bytes()).map_err(wrong)?;
     let mut all = Vec::new();
     for certificate in found {
         let certificate = certificate.map_err(wrong)?;
-        all.extend(signers(&certificate).ok_or("it has no valid self-signature")?);
+        all.extend(signers(&certificate).ok_or("the key has no valid self-signature")?);
     }
     if all.iter().any(|signer| signer.id == named || signer.primary == named) {
         Ok(all)
     } else {
         let ids: Vec<String> = all.iter().map(|signer| signer.id.to_string()).collect();
-        Err(format!("it contains another key: {}", ids.join(", ")))
+        Err(format!("the entry contains a different key: {}", ids.join(", ")))
     }
 }

@@ -1,11 +1,11 @@
-//! Keys that a project accepts for signatures.
+//! Keys that a project accepts for signed commits.
 
 use std::collections::BTreeSet;
 
 use super::key_id::KeyId;
 use super::keyring::ValidSignature;
 
-/// Keys with one of which a project requires commits to be signed.
+/// Keys that a project accepts. Each commit that the project deploys must be signed with one of these keys.
 #[derive(Clone, Debug)]
 pub struct RequiredKeys {
     project: String,
@@ -13,11 +13,11 @@ pub struct RequiredKeys {
 }
 
 impl RequiredKeys {
-    /// Parses the keys that a project requires.
+    /// Parses the key IDs that a project lists.
     ///
     /// # Errors
     ///
-    /// If an entry isn't a key ID, returns the first such entry as the error.
+    /// Returns the first entry that isn't a key ID.
     pub fn new<'k>(project: &str, keys: impl IntoIterator<Item = &'k str>) -> Result<Self, String> {
         let parse = |text: &str| KeyId::parse(text).ok_or_else(|| text.to_owned());
         let keys = keys.into_iter().map(parse).collect::<Result<_, _>>()?;
@@ -29,13 +29,13 @@ impl RequiredKeys {
         &self.project
     }
 
-    /// Returns true if a signature was made with one of the keys. The ID of a certificate covers all keys in
-    /// the certificate.
+    /// Returns true if the signature was made with one of the keys. If the ID of a primary key is listed, all
+    /// keys in the same certificate are accepted.
     pub(super) fn accepts(&self, good: &ValidSignature) -> bool {
         self.keys.contains(&good.key) || self.keys.contains(&good.primary)
     }
 
-    /// Describes the required keys.
+    /// Describes the required keys for a message.
     pub(super) fn describe(&self) -> String {
         let keys: Vec<String> = self.keys.iter().map(ToString::to_string).collect();
         format!("project '{}' requires a signature with {}", self.project, keys.join(" or "))

@@ -1,18 +1,18 @@
-//! Reasons why a signature is not valid.
+//! Reasons why a signature isn't accepted.
 
 use tidegate_model::Timestamp;
 
 use super::key_id::KeyId;
 
-/// Reason why a signature isn't valid. In output, the message follows a description of the signed object,
+/// Reason why a signature isn't valid. The message continues a sentence that starts with the signed object,
 /// such as "commit abc …".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SignatureError {
     #[error("is not signed")]
     Unsigned,
-    #[error("has the signature of another tag, {0}; the tag was renamed after signing")]
+    #[error("has the signature of a different tag, {0}; the tag was renamed after signing")]
     TagRenamed(String),
-    #[error("belongs to a different commit than the repository reports")]
+    #[error("refers to a different commit than the repository reports")]
     OfOtherCommit,
     #[error("is signed with {0}; only OpenPGP signatures are supported")]
     Other(&'static str),
@@ -21,13 +21,13 @@ pub(super) enum SignatureError {
     #[error("has several signatures, but exactly one is expected")]
     MultipleSignatures,
     #[error(
-        "is signed with key {0}, but the ConfigMap argocd-gpg-keys-cm has no such key: add its public key there, under its ID"
+        "is signed with key {0}, but the ConfigMap argocd-gpg-keys-cm has no such key; add the public key to the ConfigMap, under its ID"
     )]
     Unknown(KeyId),
     #[error("has a signature without a key ID, and no key in the ConfigMap argocd-gpg-keys-cm matches it")]
     NoIssuer,
     #[error(
-        "has a bad signature with key {0}: the content was changed, or the signature belongs to other content"
+        "has a bad signature with key {0}: the content was changed, or the signature is for different content"
     )]
     Bad(KeyId),
     #[error(

@@ -1,16 +1,16 @@
-//! Memory limit of this process's container. The limit also applies to all child processes.
+//! Memory limit of the container in which this process runs. The limit includes all child processes.
 
 use std::fs;
 use std::path::Path;
 
-/// Mount point of cgroup v2.
+/// Path at which cgroup v2 is mounted.
 const CGROUP_MOUNT: &str = "/sys/fs/cgroup";
-/// Memory limit in cgroup v1.
+/// File with the memory limit in cgroup v1.
 const CGROUP_V1_LIMIT: &str = "/sys/fs/cgroup/memory/memory.limit_in_bytes";
 /// Minimum value that means "no limit" in cgroup v1.
 const UNLIMITED_FROM: u64 = 1 << 50;
 
-/// Returns the container's memory limit in bytes, if it has one.
+/// Returns the memory limit of the container in bytes, or `None` if there is no limit.
 pub(super) fn container_memory_limit() -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Runs Helm or Kustomize in a private folder.
+//! Calls of Helm and Kustomize in a private folder.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,31 +10,31 @@ use tidegate_program::{Limits, ProgramOutput, Sandbox, StopReason};
 use super::{Tool, ToolLimits, Tools, WorkingFolder};
 use crate::remote;
 
-/// Address of a proxy at which nothing listens. With this proxy, requests fail immediately, even if the
-/// kernel doesn't block network access.
+/// Address of a proxy that doesn't exist. Requests through this proxy fail immediately, even if the kernel
+/// can't block network access.
 const UNREACHABLE_PROXY: &str = "http://127.0.0.1:9";
 
-/// A call to a tool.
+/// A call of a tool.
 pub(crate) struct ToolCall<'c> {
     pub tool: &'c Tool,
     pub arguments: Vec<OsString>,
     pub workshop: &'c WorkingFolder,
-    /// Application for which the tool is called.
+    /// Name of the Application that the tool renders.
     pub application: &'c str,
 }
 
-/// Reason why a tool didn't produce manifests.
+/// Reason why a call of a tool failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RunError {
-    /// The tool exited with an error. Contains its standard error.
+    /// The tool exited with an error. Contains the output on standard error.
     #[error("{0}")]
     Failed(String),
-    /// The tool could not be started or had to be stopped.
+    /// The tool couldn't be started, or was stopped.
     #[error(transparent)]
     Stopped(#[from] tidegate_program::RunError),
 }
 
-/// Runs a tool until it exits, and returns its standard output.
+/// Runs a tool until it exits. Returns its standard output.
 pub(crate) fn run_tool(tools: &Tools, call: ToolCall<'_>) -> Result<Vec<u8>, RunError> {
     let place = tools.slots.acquire(call.application, tools.limits.concurrency);
     let attempt = tools.attempts.start(tools.limits.time);
@@ -80,7 +80,7 @@ fn tool_command(call: &ToolCall<'_>, limits: &ToolLimits) -> Command {
         ("HELM_DATA_HOME", "data"),
         ("HELM_PLUGINS", "plugins"),
         ("KUBECONFIG", "none"),
-        // This prevents the tool from finding other programs.
+        // With this `PATH`, the tool can't find other programs.
         ("PATH", "none"),
     ] {
         set(&mut command, name, &home.join(folder));
@@ -88,7 +88,8 @@ fn tool_command(call: &ToolCall<'_>, limits: &ToolLimits) -> Command {
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
         command.env(name, UNREACHABLE_PROXY);
     }
-    // With a soft limit, Go's garbage collector works harder before the hard limit is reached.
+    // Near this soft limit, Go's garbage collector runs more often, so the tool doesn't reach the hard limit
+    // as easily.
     let soft = limits.memory.saturating_div(4).saturating_mul(3);
     command.env("GOMEMLIMIT", soft.to_string()).env("LC_ALL", "C").env("TZ", "UTC");
     command

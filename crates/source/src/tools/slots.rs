@@ -1,6 +1,6 @@
-//! Slots for tools that run concurrently. An Application whose last run exceeded a limit is considered slow:
-//! it waits for all other Applications and leaves one slot free for them. A few endless charts therefore
-//! can't block the rest.
+//! Slots for concurrent calls of tools. An Application is slow if its last call exceeded a limit. A slow
+//! Application waits until no other Application is waiting, and leaves one slot free. A few charts that never
+//! finish can therefore not block all other Applications.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Maximum number of Applications that are recorded as slow.
 const NAMES_MAX: usize = 10_000;
 
-/// Slots in use, and waiting callers.
+/// Number of slots in use, and callers that wait for a slot.
 #[derive(Debug, Default)]
 pub(super) struct ToolSlots {
     state: Mutex<SlotState>,
@@ -18,15 +18,16 @@ pub(super) struct ToolSlots {
 #[derive(Debug, Default)]
 struct SlotState {
     taken: usize,
-    /// Number of slots used by slow Applications.
+    /// Number of slots that slow Applications use.
     taken_by_slow: usize,
-    /// Waiting callers, each with a flag that is true for a slow Application, and in order of arrival.
+    /// Callers that wait for a slot, in order of precedence. The flag is true for a slow Application, and the
+    /// number is the order of arrival.
     waiting: BTreeSet<(bool, u64)>,
     arrivals: u64,
     slow_applications: BTreeSet<String>,
 }
 
-/// A slot, which is released when this value is dropped.
+/// A slot for one call. Dropping this value releases the slot.
 pub(super) struct ToolSlot<'p> {
     slots: &'p ToolSlots,
     application: &'p str,
@@ -34,10 +35,10 @@ pub(super) struct ToolSlot<'p> {
 }
 
 impl SlotState {
-    /// Returns true if a waiting caller is next.
+    /// Returns true if a waiting caller may take a slot now.
     fn is_next(&self, of: (bool, u64), limit: usize) -> bool {
         let (is_slow, _) = of;
-        // Slow Applications leave one slot free if there is more than one.
+        // Slow Applications leave a slot free, unless there is only one slot.
         let has_place = !is_slow || self.taken_by_slow < limit.saturating_sub(1).max(1);
         self.taken < limit && has_place && self.waiting.first() == Some(&of)
     }
@@ -48,7 +49,7 @@ impl ToolSlots {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a slot, in order of arrival.
+    /// Waits for a slot. Callers receive slots in order of arrival, except that slow Applications come last.
     pub fn acquire<'p>(&'p self, whose: &'p str, limit: usize) -> ToolSlot<'p> {
         let limit = limit.max(1);
         let mut state = self.lock_state();
@@ -61,14 +62,14 @@ impl ToolSlots {
         state.waiting.remove(&us);
         state.taken = state.taken.saturating_add(1);
         state.taken_by_slow = state.taken_by_slow.saturating_add(usize::from(is_slow));
-        // The next waiting caller may be able to obtain a slot as well.
+        // Another slot may be free for the next waiting caller.
         self.released.notify_all();
         ToolSlot { slots: self, application: whose, is_slow }
     }
 }
 
 impl ToolSlot<'_> {
-    /// Releases the slot. `was_too_much` is true if the run exceeded a limit.
+    /// Releases the slot. `was_too_much` is true if the call exceeded a limit, so the Application is slow.
     pub fn release(self, was_too_much: bool) {
         let mut state = self.slots.lock_state();
         match was_too_much {
@@ -125,7 +126,7 @@ mod tests {
         });
         drop(tell);
         assert_eq!(told.iter().collect::<Vec<_>>(), ["second", "third", "slow"]);
-        // A successful run clears the mark.
+        // After a successful call, the Application is no longer slow.
         assert!(places.lock_state().slow_applications.is_empty());
     }
 

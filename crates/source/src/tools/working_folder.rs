@@ -1,4 +1,4 @@
-//! Private working folder of a tool: its input files and an empty home.
+//! Private working folder of a tool, which contains its input files and an empty home folder.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -12,14 +12,15 @@ use tempfile::TempDir;
 use super::Tools;
 use crate::SourceError;
 
-/// Name prefix of working folders. If a process is killed, the next process deletes its folders.
+/// Name prefix of working folders. If the process is killed, its folders remain, and the next process deletes
+/// them.
 const FOLDER_PREFIX: &str = "work-";
-/// Folder that contains the files of the repository.
+/// Folder for the files of the source.
 pub(crate) const SOURCE_FOLDER: &str = "source";
-/// File mode. It is restrictive because the content may be secret.
+/// Mode of all files. Only the owner has access, because the content may be secret.
 const OWNER_ONLY: u32 = 0o600;
 
-/// Deletes folders left behind by a killed process.
+/// Deletes working folders that remain because a process was killed.
 pub(super) fn delete_stale_folders(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(FOLDER_PREFIX) {
@@ -28,7 +29,7 @@ pub(super) fn delete_stale_folders(folder: &Path) {
     }
 }
 
-/// Counter for open folders.
+/// Number of open working folders.
 #[derive(Debug, Default)]
 pub(super) struct WorkingFolders {
     open: Mutex<usize>,
@@ -36,7 +37,7 @@ pub(super) struct WorkingFolders {
 }
 
 impl WorkingFolders {
-    /// Waits until all folders have been deleted or the time has elapsed.
+    /// Waits until all working folders have been deleted. Waits at most for the given time.
     pub fn wait_until_closed(&self, within: Duration) {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.closed.wait_timeout_while(open, within, |open| *open > 0);
@@ -49,7 +50,7 @@ impl WorkingFolders {
     }
 }
 
-/// Guard that counts as one open folder until it is dropped.
+/// Guard that counts one open folder. Dropping it decrements the counter.
 struct OpenGuard(Arc<WorkingFolders>);
 
 impl Drop for OpenGuard {
@@ -60,7 +61,7 @@ impl Drop for OpenGuard {
     }
 }
 
-/// A private folder. Dropping this value deletes the folder and then decrements the counter.
+/// A private folder. Dropping this value first deletes the folder, and then decrements the counter.
 pub(crate) struct WorkingFolder(TempDir, #[allow(dead_code, reason = "held until it is dropped")] OpenGuard);
 
 impl WorkingFolder {
@@ -77,7 +78,7 @@ impl WorkingFolder {
         Ok(opened)
     }
 
-    /// Returns the folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
@@ -87,26 +88,25 @@ impl WorkingFolder {
         self.0.path().join("home")
     }
 
-    /// Returns the folder with the files of the repository.
+    /// Returns the folder for the files of the source.
     pub fn source(&self) -> PathBuf {
         self.0.path().join(SOURCE_FOLDER)
     }
 
-    /// Writes a file next to the repository files.
+    /// Writes a file at the top level of the working folder, next to the folder for the source.
     pub fn write_file(&self, name: &str, content: &[u8]) -> Result<PathBuf, SourceError> {
         let path = self.0.path().join(name);
         write_private(&path, content)?;
         Ok(path)
     }
 
-    /// Writes a file of the repository. The path must be normalized, so that the file is written inside the
-    /// folder.
+    /// Writes a file of the source. Returns an error unless the path is normalized, so the file is always
+    /// inside the folder.
     pub fn write_source_file(&self, path: &str, content: &[u8]) -> Result<(), SourceError> {
         self.write_file_in(SOURCE_FOLDER, path, content)
     }
 
-    /// Writes a file below another folder within the working folder, such as the folder of another
-    /// repository.
+    /// Writes a file in a folder within the working folder, such as the folder for another repository.
     pub fn write_file_in(&self, root: &str, path: &str, content: &[u8]) -> Result<(), SourceError> {
         let path = self.0.path().join(check_path(root)?).join(check_path(path)?);
         if let Some(folder) = path.parent() {
@@ -115,14 +115,15 @@ impl WorkingFolder {
         write_private(&path, content)
     }
 
-    /// Removes the path of this folder from a message.
+    /// Removes the path of the working folder from a message.
     pub fn remove_folder_path(&self, text: &str) -> String {
         let source = format!("{}/", self.source().display());
         text.replace(&source, "").replace(&format!("{}/", self.0.path().display()), "")
     }
 }
 
-/// Returns the relative paths of all files below a folder, in any order.
+/// Returns the paths of all files in a folder and its subfolders, relative to the folder. The order is
+/// arbitrary.
 pub(crate) fn file_paths(top: &Path) -> Vec<String> {
     let (mut folders, mut files) = (vec![top.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
@@ -141,7 +142,7 @@ pub(crate) fn file_paths(top: &Path) -> Vec<String> {
     files
 }
 
-/// Calls a function with the content of each file that has a wanted name. Skips unreadable files.
+/// Calls a function with each file whose name is wanted: its path and its content. Skips unreadable files.
 pub(crate) fn visit_files(top: &Path, is_wanted: impl Fn(&str) -> bool, mut with: impl FnMut(&str, &[u8])) {
     for path in file_paths(top) {
         if is_wanted(path.rsplit('/').next().unwrap_or_default())
@@ -158,7 +159,7 @@ fn write_private(path: &Path, content: &[u8]) -> Result<(), SourceError> {
     written.map_err(|error| write_error(path, &error))
 }
 
-/// Checks that a path doesn't lead outside its folder.
+/// Returns the path unless it is unsafe, for example because it leads outside the folder.
 fn check_path(path: &str) -> Result<&str, SourceError> {
     let is_bad = |name: &str| {
         matches!(name, "" | "." | "..")

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Tags from which the tests select the newest one that satisfies a constraint.
+/// Tags that the tests select versions from.
 const TAGS: [&str; 13] = [
     "v0.1.0",
     "v0.1.5",
@@ -73,7 +73,7 @@ fn the_newest_allowed_version() {
         (">=1.3.0-0 <2", Some("v2.0.0-beta.11")),
         (">=2.0.0-beta <2.0.0", Some("v2.0.0-beta.11")),
         ("<2.0.0-beta.11 >1.5", Some("v2.0.0-beta.2")),
-        // These texts are names rather than constraints.
+        // These strings are names rather than constraints.
         ("1.2", None),
         ("v1.2.3", None),
         ("1", None),

@@ -1,4 +1,4 @@
-//! Tests of servers and their credentials.
+//! Tests for access to servers with credentials.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use tidegate_testkit::git::{GitServer, ServerBehavior};
 
 use super::fixture::{RemoteFixture, credentials, read, secret};
 
-/// Headers with the credentials `git:hunter2` and `me:hunter2`.
+/// `Authorization` headers for the credentials `git:hunter2` and `me:hunter2`.
 const GIT: &str = "Basic Z2l0Omh1bnRlcjI=";
 const ME: &str = "Basic bWU6aHVudGVyMg==";
 
@@ -41,7 +41,7 @@ fn credentials_are_sent() {
     }
 }
 
-/// When unusable credentials are used, the error must identify them.
+/// If credentials are unusable, the error must name their Secret.
 #[test]
 fn invalid_secrets() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -53,7 +53,7 @@ fn invalid_secrets() {
         ("insecure", "perhaps", "insecure"),
         ("tlsClientCertData", "hunter2", "tlsClientCertKey"),
         ("pasword", "hunter2", "pasword"),
-        ("password", "hunter2\n", "an HTTP header does not allow"),
+        ("password", "hunter2\n", "is not allowed in an HTTP header"),
         ("proxy", "gopher://hunter2@proxy", "proxy of Secret given"),
     ] {
         let mut fields = vec![("url", url.as_str()), (field, value)];
@@ -68,7 +68,7 @@ fn invalid_secrets() {
     assert!(bench.server.requests().is_empty(), "no request was sent");
 }
 
-/// A redirect target may be a different server, which must not receive credentials.
+/// If a server redirects to another server, the other server must not receive the credentials.
 #[test]
 fn credentials_do_not_follow_to_another_host() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -76,13 +76,13 @@ fn credentials_do_not_follow_to_another_host() {
     let fields = [("url", bench.url()), ("username", "me".into()), ("password", "hunter2".into())];
     let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
     bench.repositories.set_credentials(credentials("repository", &fields));
-    // The same server must receive the credentials, even under a different path.
+    // A different path on the same server must receive the credentials.
     std::os::unix::fs::symlink(bench.path(), bench.path().with_file_name("moved")).unwrap();
     let redirect = Some(("/repo/info".to_owned(), format!("{}/info", bench.server.url("moved"))));
     bench.server.set_behavior(ServerBehavior { redirect, ..requires_authorization(ME) });
     assert_eq!(bench.observe_and_read("main").map(|files| files.len()), Ok(1));
     assert!(bench.server.requests().iter().all(|one| one.authorization.as_deref() == Some(ME)));
-    // Another server must not receive the credentials.
+    // A different server must not receive the credentials.
     let redirect = Some(("/repo".to_owned(), other.url("repo")));
     bench.server.set_behavior(ServerBehavior { redirect, ..ServerBehavior::default() });
     bench.commit("app/new.yaml", "{}");
@@ -90,8 +90,7 @@ fn credentials_do_not_follow_to_another_host() {
     let (to_this, to_other) = (bench.server.requests(), other.requests());
     assert!(to_this.iter().all(|one| one.authorization.is_some()) && !to_this.is_empty());
     assert!(to_other.iter().all(|one| one.authorization.is_none()) && to_other.len() >= 4, "{to_other:?}");
-    // If the other server requires credentials, the error reports the redirect, because the Secret may be
-    // correct.
+    // The Secret may be correct, so the error must report the redirect instead of rejected credentials.
     other.set_behavior(requires_authorization(ME));
     bench.commit("app/newer.yaml", "{}");
     let error = bench.observe_and_read("main").unwrap_err().to_string();
@@ -126,13 +125,13 @@ fn a_custom_authority() {
     let insecure = credentials("repository", &[("url", &url), ("insecure", "true")]);
     bench.repositories.set_credentials(insecure);
     assert_eq!(bench.observe_and_read("main").map(|files| files.len()), Ok(1));
-    // Another server's certificate is not valid.
+    // The certificate of another server is not trusted.
     let other = GitServer::start_tls(&bench.folder.path().join("root"));
     bench.repositories.set_credentials(trusted(other.authority()));
     assert!(bench.observe_and_read("main").is_err());
 }
 
-/// A redirect from HTTPS to HTTP must be refused.
+/// A redirect from HTTPS to HTTP must not be followed.
 #[test]
 fn https_stays_https() {
     let Some(bench) = RemoteFixture::with(GitServer::start_tls, |_| {}) else { return };
@@ -158,7 +157,7 @@ fn link_local_addresses_are_not_contacted() {
     assert!(error.contains("link-local"), "{error}");
 }
 
-/// A Secret must not apply to another host with a similar name.
+/// A Secret must not apply to another host whose name starts with the same characters.
 #[test]
 fn the_longest_prefix_wins() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -174,12 +173,12 @@ fn the_longest_prefix_wins() {
     bench.repositories.set_credentials(given);
     bench.server.set_behavior(requires_authorization(ME));
     assert_eq!(bench.observe_and_read("main").map(|files| files.len()), Ok(1));
-    // The spelling of the server's address doesn't matter.
+    // The address in the Secret may be spelled differently.
     let spelled = host.replace("http://127.0.0.1", "HTTP://127.1");
     let fields = [("url", spelled.as_str()), ("username", "me"), ("password", "hunter2")];
     bench.repositories.set_credentials(credentials("repo-creds", &fields));
     assert_eq!(bench.observe_and_read("main").map(|files| files.len()), Ok(1));
-    // `http://127.0.0.1:1` is not a prefix of `http://127.0.0.1:12345`.
+    // The prefix `http://127.0.0.1:1` must not match `http://127.0.0.1:12345`.
     let half = host.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
     let port = host.trim_start_matches(&half).to_owned();
     let begin = format!("{half}{}", &port[..1]);
@@ -188,8 +187,8 @@ fn the_longest_prefix_wins() {
     assert!(bench.observe_and_read("main").unwrap_err().to_string().contains("requires credentials"));
 }
 
-/// A project's Secret, and data fetched with this Secret, must be available only to that project's
-/// Applications.
+/// A project's Secret must be used only for that project's Applications. The same is true for data that was
+/// fetched with it.
 #[test]
 fn a_project_has_its_own_repositories() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -206,7 +205,7 @@ fn a_project_has_its_own_repositories() {
         &[("url", &url), ("username", "me"), ("password", "hunter2"), ("project", "payments")],
     );
     let shared = secret("repository", &[("url", &url), ("username", "them"), ("password", "other")]);
-    // The result must be the same in either order.
+    // The result must not depend on which project uses the repository first.
     for (first, second) in [(&mine, &shared), (&shared, &mine)] {
         let mut both = Credentials::default();
         assert!(both.add(first).unwrap() && both.add(second).unwrap());
@@ -221,13 +220,13 @@ fn a_project_has_its_own_repositories() {
             );
             assert!(!refused.contains("hunter2") && !refused.contains("other"), "{refused}");
         }
-        // The fetched data belongs to the project, so other projects can't read it.
+        // The data was fetched with the project's Secret, so other projects can't read it.
         let others = bench.repositories.open(&url, of("default")).unwrap();
         assert!(others.resolve("main").is_err());
         assert_eq!(bench.repositories.addresses_of_project("payments"), std::slice::from_ref(&url));
         assert!(bench.repositories.addresses_of_project("default").is_empty());
     }
-    // Other projects use the shared Secret, or no credentials.
+    // Other projects use the Secret for all projects or, if there is none, no credentials.
     bench.server.set_behavior(requires_authorization("Basic dGhlbTpvdGhlcg=="));
     assert_eq!(look_and_read("default").unwrap().len(), 1);
     assert!(look_and_read("payments").is_err());
@@ -239,13 +238,13 @@ fn a_project_has_its_own_repositories() {
     assert_eq!(look_and_read("payments").unwrap().len(), 1);
     let refused = look_and_read("default").unwrap_err().to_string();
     assert!(refused.contains("requires credentials"), "{refused}");
-    // A project that doesn't have its own Secret uses the general Secret and shares its data.
+    // A project without a separate Secret uses the Secret for all projects, and shares the data.
     let source = tidegate_model::argo::ApplicationSource { repo_url: url.clone(), ..Default::default() };
     let address = |project| bench.repositories.address(&source, of(project)).unwrap();
     assert_ne!(address("payments"), address("default"));
     bench.repositories.set_credentials(credentials("repository", &[("url", &url), ("password", "hunter2")]));
     assert_eq!(address("payments"), address("default"));
-    // Templates are shared by all projects. A template that specifies a project isn't used.
+    // Credential templates apply to all projects. A template with a project is invalid.
     let template =
         [("url", url.as_str()), ("username", "me"), ("password", "hunter2"), ("project", "payments")];
     bench.repositories.set_credentials(credentials("repo-creds", &template));

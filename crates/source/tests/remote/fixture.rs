@@ -1,4 +1,4 @@
-//! Test setup: a server with a repository, and its clients.
+//! Test setup: a Git server with one repository, and clients of the server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use tidegate_testkit::git::GitServer;
 
 pub const MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
 
-/// Short time limit for requests in these tests.
+/// Short time limit for requests.
 pub const SHORT: Duration = Duration::from_millis(300);
 
 pub struct RemoteFixture {
@@ -27,7 +27,7 @@ pub struct RemoteFixture {
     pub name: &'static str,
 }
 
-/// Writes a file and creates its parent folders.
+/// Writes a file. Creates its parent folders if necessary.
 pub fn write(folder: &Path, file: &str, content: &str) {
     let path = folder.join(file);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -35,7 +35,7 @@ pub fn write(folder: &Path, file: &str, content: &str) {
 }
 
 impl RemoteFixture {
-    /// Creates a repository with one commit; `None` if there is no Git server.
+    /// Creates a repository with one commit. Returns `None` if Git's HTTP server isn't available.
     pub fn new() -> Option<Self> {
         Self::with(GitServer::start, |_| {})
     }
@@ -65,7 +65,7 @@ impl RemoteFixture {
         commit_folder(&self.path(), "change", 1_795_253_400).unwrap().unwrap()
     }
 
-    /// Runs `git` in the repository, for tests in which that is simpler.
+    /// Runs `git` in the repository, for tests that are simpler with it.
     pub fn git(&self, arguments: &[&str]) -> String {
         let path = self.path();
         let who = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
@@ -94,7 +94,7 @@ impl RemoteFixture {
         read(&self.open(), commit)
     }
 
-    /// Returns the folders of mirrors.
+    /// Returns the folders of all mirrors.
     pub fn mirrors(&self) -> Vec<PathBuf> {
         let found = fs::read_dir(self.folder.path().join("mirrors")).unwrap();
         found.map(|entry| entry.unwrap().path()).collect()
@@ -107,7 +107,7 @@ pub fn read(repository: &Repository, commit: &str) -> Result<Vec<File>, SourceEr
     repository.read(&located, &RenderInputs::default())
 }
 
-/// Returns a Secret with this label that contains a server's credentials.
+/// Returns a Secret with this label and the credentials for a server.
 pub fn secret(kind: &str, fields: &[(&str, &str)]) -> Object {
     let fields: serde_json::Map<_, _> =
         fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();

@@ -1,4 +1,4 @@
-//! Tests with unavailable or misbehaving servers.
+//! Tests with servers that are unavailable or misbehave.
 
 use std::thread;
 
@@ -11,7 +11,7 @@ fn never_responds(asked: RequestKind) -> ServerBehavior {
     ServerBehavior { unanswered: Some(asked), ..ServerBehavior::default() }
 }
 
-/// Retries until the call succeeds, because requests on a busy machine sometimes exceed the time limit.
+/// Retries a call until it succeeds. On a busy machine, requests sometimes exceed the time limit.
 fn retry_until_success<T>(ask: impl Fn() -> Result<T, SourceError>) -> T {
     let is_late = |error: &SourceError| error.to_string().contains("did not respond within 0.3 s");
     let mut asked = (0..1000).map(|_| ask()).skip_while(|answer| answer.as_ref().is_err_and(is_late));
@@ -50,7 +50,7 @@ fn an_endless_response() {
         .set_behavior(ServerBehavior { endless: Some(RequestKind::Objects), ..ServerBehavior::default() });
     let error = bench.read(&commit).unwrap_err().to_string();
     assert!(error.contains(&commit), "{error}");
-    // A server that behaves correctly sends more than the limit.
+    // Even a correct response exceeds the limit of this client.
     bench.server.set_behavior(ServerBehavior::default());
     let noise: String =
         (0..50_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
@@ -59,7 +59,7 @@ fn an_endless_response() {
     assert!(error.contains("response is too large"), "{error}");
 }
 
-/// A small response may expand to a large one.
+/// A small response may decompress to a large object.
 #[test]
 fn a_decompression_bomb() {
     let Some(bench) = RemoteFixture::with(GitServer::start, limits(|limits| limits.object_bytes = 1 << 20))
@@ -111,25 +111,25 @@ fn rejections_of_a_server() {
     assert!(error.contains("more than 5 times"), "{error}");
 }
 
-/// During an outage, resolving refs must return an error with the reason. The recovery of the server must
-/// count as a change.
+/// During an outage, resolving a revision must return the reason. The end of the outage must be reported as a
+/// change.
 #[test]
 fn a_server_outage() {
     let Some(mut bench) = RemoteFixture::new() else { return };
     let commit = bench.open().resolve("main").unwrap();
     bench.read(&commit).unwrap();
     bench.server.stop_listening();
-    assert!(bench.open().observe_availability(), "the outage is reported as new");
+    assert!(bench.open().observe_availability(), "the outage is reported as a change");
     assert!(!bench.open().observe_availability());
     let error = bench.open().resolve("main").unwrap_err().to_string();
     assert!(error.contains("cannot be reached") && error.contains(&bench.url()), "{error}");
-    assert_eq!(bench.read(&commit).unwrap().len(), 1, "fetched content is available");
+    assert_eq!(bench.read(&commit).unwrap().len(), 1, "fetched content remains available");
     bench.server.resume_listening();
     assert!(bench.open().observe_availability());
     assert_eq!(bench.open().resolve("main").unwrap(), commit);
 }
 
-/// A shutdown must not wait for a server.
+/// A shutdown must not wait until a server responds.
 #[test]
 fn requests_can_be_canceled() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -141,11 +141,10 @@ fn requests_can_be_canceled() {
         let error = look.join().unwrap();
         assert!(error.contains("interrupted"), "{error}");
     });
-    assert!(bench.open().observe().is_err(), "no new request starts");
+    assert!(bench.open().observe().is_err(), "new requests fail immediately");
 }
 
-/// A file name that leads outside the repository is stored like any other name, but reading it must be
-/// refused.
+/// A link may refer to a file outside the repository, but reading the link must be refused.
 #[test]
 fn hostile_trees() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -155,7 +154,7 @@ fn hostile_trees() {
     bench.git(&["commit", "--quiet", "--message", "a link"]);
     let error = bench.observe_and_read("main").unwrap_err().to_string();
     assert!(error.contains("outside the repository"), "{error}");
-    // A commit entry in a tree (a submodule) must not cause a fetch from another repository.
+    // An entry for a commit is a submodule, which must not cause a fetch from another repository.
     bench.git(&["rm", "--quiet", "-r", "app"]);
     let elsewhere = format!("160000,{},app", "1".repeat(40));
     bench.git(&["update-index", "--add", "--cacheinfo", &elsewhere]);

@@ -1,4 +1,4 @@
-//! Tests of Git LFS files, with an LFS server at the repository's address and another server elsewhere.
+//! Tests for Git LFS, with one LFS server at the repository's address and another one at a different address.
 
 mod hostile;
 mod reading;
@@ -18,12 +18,12 @@ use tidegate_testkit::git::GitServer;
 use super::fixture::{RemoteFixture, credentials, read};
 use super::temporary_tokens::server::{Request, Server, ServerResponse, json as answer};
 
-/// Header with the credentials `me:hunter2`.
+/// `Authorization` header for the credentials `me:hunter2`.
 const ME: &str = "Basic bWU6aHVudGVyMg==";
 const BATCH: &str = "POST /repo.git/info/lfs/objects/batch";
 pub const CONTENT: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: from-lfs}}";
 
-/// Returns the object ID of some content.
+/// Returns the ID of an object with this content.
 fn oid(content: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, content.as_bytes());
     digest.as_ref().iter().fold(String::new(), |mut text, byte| {
@@ -40,7 +40,8 @@ fn pointer_to(oid: &str, size: usize) -> String {
     format!("version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n")
 }
 
-/// Responds like a server that has this content. `download` returns the address of an object.
+/// Returns the responses of a server that has objects with this content. `download` returns the URL of an
+/// object.
 pub fn respond_with(
     contents: &[&str],
     download: impl Fn(&str) -> Value + Send + 'static,
@@ -65,9 +66,9 @@ pub fn respond_with(
 
 struct LfsFixture {
     bench: RemoteFixture,
-    /// LFS server at the repository's address.
+    /// LFS server at the address of the repository.
     objects: Server,
-    /// Server at another address.
+    /// LFS server at a different address.
     elsewhere: Server,
     front_address: SocketAddr,
 }
@@ -106,7 +107,7 @@ impl LfsFixture {
         read(&self.open(), &self.open().resolve("main")?)
     }
 
-    /// Returns the content of the only file.
+    /// Reads the only file, and returns its content.
     fn content(&self) -> String {
         let files = self.read().unwrap();
         let [file] = files.as_slice() else { panic!("{files:?}") };
@@ -119,19 +120,19 @@ impl LfsFixture {
         error
     }
 
-    /// Returns download addresses at the repository's own address.
+    /// Returns URLs for downloads from the server of the repository.
     fn own_downloads(&self) -> impl Fn(&str) -> Value + Send + 'static {
         let front = self.front_address;
         move |oid| json!({"href": format!("http://{front}/objects/{oid}")})
     }
 
-    /// Returns download addresses on the other server.
+    /// Returns URLs for downloads from the other server.
     fn other_downloads(&self) -> impl Fn(&str) -> Value + Send + 'static {
         let url = self.elsewhere.url();
         move |oid| json!({"href": format!("{url}/objects/{oid}?token=hunter2")})
     }
 
-    /// Returns the names of the cached objects next to the mirrors.
+    /// Returns the file names of the objects that are stored next to the mirrors.
     fn cached_objects(&self) -> Vec<String> {
         let folders = self.bench.mirrors().into_iter().filter(|path| path.extension().is_some());
         let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap());
@@ -139,13 +140,13 @@ impl LfsFixture {
     }
 }
 
-/// Returns the requests with their `Authorization` headers.
+/// Returns the requests that a server received, with their `Authorization` headers.
 pub fn authorized_requests(server: &Server) -> Vec<(String, Option<String>)> {
     let requests = server.requests().into_iter();
     requests.map(|request| (request.line, request.headers.get("authorization").cloned())).collect()
 }
 
-/// Combines two servers at one address. Each connection is forwarded to one of them.
+/// Combines two servers at one address. Forwards each connection to one of them.
 fn combine_servers(git: String, objects: String) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,5 @@
-//! Tests with repositories on a real Git server on the loopback interface. The server records its requests.
+//! Tests for repositories on a real Git server, which listens on the loopback interface and records its
+//! requests.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
 #![allow(missing_docs, reason = "tests may panic")]
 

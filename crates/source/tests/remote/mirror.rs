@@ -1,4 +1,4 @@
-//! Tests of requests to a server, and of the cache for its responses.
+//! Tests for the requests to a Git server, and for the mirror that contains the responses.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use tidegate_testkit::git::{GitServer, RequestKind, ServerBehavior};
 
 use super::fixture::{MAP, RemoteFixture, limits, read};
 
-/// Observing an unchanged commit must require only a single request, for the refs.
+/// If nothing has changed, an observation must send only one request, which lists the refs.
 #[test]
 fn a_commit_is_fetched_once() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -28,7 +28,7 @@ fn a_commit_is_fetched_once() {
         [RequestKind::Refs, RequestKind::Refs],
         "the new commit is not needed yet"
     );
-    // This is another process with the same state directory.
+    // This registry acts like another process with the same state directory.
     let again = Repositories::new(RemoteAccess::new(bench.folder.path().join("mirrors")));
     let repository = again.open(&bench.url(), Path::new("/")).unwrap();
     repository.observe().unwrap();
@@ -39,7 +39,7 @@ fn a_commit_is_fetched_once() {
     assert_eq!(bench.server.request_kinds(), [RequestKind::Refs], "fetched commits are shared");
 }
 
-/// The next process must remove an incomplete fetch that a killed process left behind, and must still be able
+/// If a process is killed during a fetch, the next process must delete the incomplete data, and must be able
 /// to read earlier commits.
 #[test]
 fn a_killed_fetch_leaves_nothing() {
@@ -63,8 +63,8 @@ fn a_killed_fetch_leaves_nothing() {
     assert_eq!(bench.server.request_kinds(), [RequestKind::Refs], "nothing is fetched again");
 }
 
-/// The client must report the commits that it has, and the server must send only the rest: neither the
-/// history nor an unchanged large file.
+/// The client must announce the commits that it has. The server must then send neither the history nor a
+/// large file that hasn't changed.
 #[test]
 fn only_new_objects_are_sent() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -96,15 +96,13 @@ fn only_new_objects_are_sent() {
     {
         assert!(asked.contains(&line), "{line}: {asked}");
     }
-    // The commit is complete although its history is missing, so Git's own program doesn't report anything as
-    // missing.
+    // The history of the commit is missing, but the commit must be complete according to Git's own check.
     let mut check = std::process::Command::new("git");
     let check = check.arg("-C").arg(&bench.mirrors()[0]).args(["fsck", "--full", &second]).output().unwrap();
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
 }
 
-/// If many applications make the same request at the same time, the total cost must be at most twice that of
-/// a single request.
+/// If many Applications need the same commit at the same time, the commit must be fetched only once.
 #[test]
 fn concurrent_callers_share_a_request() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -119,29 +117,30 @@ fn concurrent_callers_share_a_request() {
     assert!(names <= 8, "{asked:?}");
 }
 
-/// A commit that is no longer on any branch must still be readable. If the server doesn't have the commit,
-/// the error must contain its name.
+/// A commit must be readable even if no branch contains it. If the server doesn't have the commit, the error
+/// must name the commit.
 #[test]
 fn history_is_rewritten() {
     let Some(bench) = RemoteFixture::new() else { return };
     let first = bench.open().resolve("main").unwrap();
     bench.git(&["commit", "--amend", "--quiet", "--message", "another"]);
-    assert_eq!(bench.read(&first).unwrap().len(), 1, "the server still has it");
+    assert_eq!(bench.read(&first).unwrap().len(), 1, "the server still has the commit");
     assert_ne!(bench.open().observe().and_then(|_| bench.open().resolve("main")).unwrap(), first);
     let gone = "1234567890123456789012345678901234567890";
     let error = bench.read(gone).unwrap_err().to_string();
     assert!(error.contains(gone) && error.contains("not our ref"), "{error}");
 }
 
-/// An unused mirror must be removed, regardless of which process fetched it. A mirror that is used or open
-/// must remain.
+/// A mirror must be deleted if its repository isn't used, even if another process created it. It must remain
+/// if the repository is used or open.
 #[test]
 fn a_mirror_is_deleted_with_its_last_user() {
     let Some(bench) = RemoteFixture::new() else { return };
     bench.observe_and_read("main").unwrap();
     let mirrors = bench.folder.path().join("mirrors");
     let used = BTreeSet::from([bench.open().address().clone()]);
-    // These are a mirror of an earlier process, an incomplete mirror, and a folder that is not a mirror.
+    // The folder contains a mirror from an earlier process, an incomplete mirror, and a folder that isn't a
+    // mirror.
     for name in
         ["0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef.new", "charts", "keys-1"]
     {
@@ -167,11 +166,11 @@ fn a_mirror_is_deleted_with_its_last_user() {
     assert_eq!(names(), kept(true));
     let at_work = bench.open();
     bench.repositories.keep_only(&BTreeSet::new());
-    assert_eq!(names(), kept(true), "it is in use");
+    assert_eq!(names(), kept(true), "an open repository keeps its mirror");
     drop(at_work);
     bench.repositories.keep_only(&BTreeSet::new());
     assert_eq!(names(), kept(false));
-    assert_eq!(bench.observe_and_read("main").unwrap().len(), 1, "it is fetched again");
+    assert_eq!(bench.observe_and_read("main").unwrap().len(), 1, "a deleted mirror is fetched again");
     assert_eq!(names(), kept(true));
 }
 
@@ -186,7 +185,7 @@ fn a_damaged_mirror_is_recreated() {
         &|| fs::remove_file(mirror.join("HEAD")).unwrap(),
         &|| fs::write(mirror.join("shallow"), "nonsense").unwrap(),
         &|| fs::remove_dir_all(&mirror).unwrap(),
-        // The commit exists, but its files don't.
+        // The commit object exists, but its files are missing.
         &|| {
             for file in fs::read_dir(mirror.join("objects/pack")).unwrap().map(|file| file.unwrap().path()) {
                 let mut content = fs::read(&file).unwrap();
@@ -211,7 +210,7 @@ fn a_damaged_mirror_is_recreated() {
     }
 }
 
-/// The mirror may be damaged in a file that only the next fetch reads.
+/// The damaged file of the mirror is one that only the next fetch reads.
 #[test]
 fn a_fetch_that_finds_damage_recreates_the_mirror() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -227,7 +226,7 @@ fn a_fetch_that_finds_damage_recreates_the_mirror() {
     content[middle..middle + 100].fill(0);
     fs::remove_file(&pack).unwrap();
     fs::write(&pack, content).unwrap();
-    // The server sends the new file as a delta against the unreadable file.
+    // The server sends the new file as a delta, but the delta's base file can't be read.
     bench.commit("large.txt", &format!("{noise} and more"));
     assert_eq!(bench.observe_and_read("main").unwrap().len(), 1);
     let mut asked = bench.server.request_kinds();
@@ -235,7 +234,7 @@ fn a_fetch_that_finds_damage_recreates_the_mirror() {
     assert_eq!(asked.len(), 3, "one earlier, one failed and one full fetch");
 }
 
-/// Old fetched data must be removed eventually.
+/// Old data must be deleted after some time.
 #[test]
 fn a_mirror_does_not_grow_without_bound() {
     let Some(bench) = RemoteFixture::with(GitServer::start, limits(|limits| limits.mirror_fetches = 4))
@@ -265,7 +264,7 @@ fn a_mirror_does_not_grow_without_bound() {
     assert!(shallow.lines().count() < 12, "{shallow}");
 }
 
-/// Tests a server that supports only the first version of Git's protocol.
+/// The server supports only the first version of Git's protocol.
 #[test]
 fn an_old_server() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -290,7 +289,7 @@ fn revisions() {
     bench.git(&["tag", "plain", &first]);
     bench.git(&["branch", "plain", &second]);
     bench.git(&["branch", "deep/er", &first]);
-    // Two branches have names that look like constraints: one with a matching tag, and one without.
+    // The names of two branches look like version constraints, and only one of them matches a tag.
     bench.git(&["branch", "1.x", &second]);
     bench.git(&["branch", "2.x", &second]);
     bench.open().observe().unwrap();

@@ -1,4 +1,4 @@
-//! Tests with repositories behind a proxy. The host name of these repositories can't be resolved.
+//! Tests for repositories behind a proxy. Only the proxy can resolve their host names.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ fn a_proxy_is_used_with_its_credentials_except_for_excluded_hosts() {
     let asked = proxy.requests();
     let line = "CONNECT git.example.invalid:80 HTTP/1.1";
     assert!(!asked.is_empty() && asked.iter().all(|one| one == line), "{asked:?}");
-    // The next fetch transfers only changes, through the same proxy.
+    // The next fetch transfers only the changes, through the proxy.
     bench.commit("app/b.yaml", "{}");
     assert_eq!(with("me:hunter2", &[]), Ok(2));
     assert!(!proxy.requests().is_empty());
@@ -75,7 +75,7 @@ fn a_socks_proxy_is_used_and_resolves_names() {
     assert_eq!(proxy.requests(), Vec::<String>::new());
 }
 
-/// Requests to the token server must use the same proxy as requests to the repository.
+/// Requests to a token server must use the proxy of the repository.
 #[test]
 fn token_requests_use_the_proxy_except_for_excluded_hosts() {
     let Some(bench) = RemoteFixture::with(GitServer::start_tls, |_| {}) else { return };

@@ -1,4 +1,4 @@
-//! Tests of signatures of commits and tags on a server.
+//! Tests for signatures of commits and tags on a Git server.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,8 @@ fn check(bench: &RemoteFixture, revision: &str) -> Result<(), String> {
     checked.map_err(|error| error.to_string())
 }
 
-/// If a tag's signature is required, the tag must be fetched once, with both versions of the protocol.
+/// If a tag must be signed, the tag must be fetched, but only once. This must work with both versions of the
+/// protocol.
 #[test]
 fn a_tag_is_fetched_for_its_signature() {
     for is_legacy_protocol in [false, true] {
@@ -40,17 +41,18 @@ fn a_tag_is_fetched_for_its_signature() {
         assert_eq!(check(&bench, "v1.0.0"), Ok(()));
         assert_eq!(of(&bench.server.request_kinds()), 0);
         assert!(check(&bench, "v2.0.0").unwrap_err().contains("the tag v2.0.0 of commit"));
-        assert!(check(&bench, "v9.0.0").unwrap_err().contains("another tag, v1.0.0"));
+        assert!(check(&bench, "v9.0.0").unwrap_err().contains("a different tag, v1.0.0"));
         assert_eq!(check(&bench, "v3.0.0"), Ok(()));
         assert_eq!(check(&bench, "by-alice"), Ok(()));
         assert!(check(&bench, "changed").unwrap_err().contains("has a bad signature"));
         assert!(check(&bench, "main").unwrap_err().contains("is not signed"));
-        // The fetched tag must not cause conflicts.
+        // The tag is in the mirror now, which must not affect other fetches.
         assert_eq!(bench.observe_and_read("v1.0.0").unwrap().len(), 1);
     }
 }
 
-/// A server that assigns a signed tag to an unsigned commit must be refused, even after the tag was valid.
+/// A server may list a signed tag for an unsigned commit. The commit must be rejected even if the signature
+/// of the tag is cached.
 #[test]
 fn a_tag_vouches_for_its_own_commit_alone() {
     for is_known in [false, true] {
@@ -68,7 +70,7 @@ fn a_tag_vouches_for_its_own_commit_alone() {
         bench.open().observe().unwrap();
         assert_eq!(bench.open().resolve("v1.0.0").unwrap(), main);
         let said = check(&bench, "v1.0.0").unwrap_err();
-        assert!(said.contains("belongs to a different commit than the repository reports"), "{said}");
+        assert!(said.contains("refers to a different commit than the repository reports"), "{said}");
     }
 }
 

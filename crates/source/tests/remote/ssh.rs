@@ -1,5 +1,4 @@
-//! Tests of Git over SSH, with a replacement for `ssh` that records its arguments and then acts like a
-//! server.
+//! Tests for Git over SSH. A script replaces `ssh`, records its arguments, and then acts like a server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,8 +21,7 @@ struct SshFixture {
 }
 
 impl SshFixture {
-    /// Creates a test setup. `server` is the command that the program runs after it has recorded its
-    /// arguments.
+    /// Creates a test setup. After the script has recorded its arguments, it runs the command `server`.
     fn new(server: &str) -> Option<Self> {
         if !tidegate_testkit::git::is_available() {
             return None;
@@ -110,7 +108,7 @@ fn a_repository_by_ssh() {
     let left: Vec<_> =
         fs::read_dir(stage.mirrors()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 1, "no key is left: {left:?}");
-    // The next process removes files that a killed process has left behind.
+    // If a process is killed, the next process deletes its files.
     fs::create_dir(stage.mirrors().join("ssh-left")).unwrap();
     stage.repositories(Credentials::default());
     assert!(!stage.mirrors().join("ssh-left").exists());
@@ -136,7 +134,7 @@ fn failures_are_described() {
             "echo 'ssh: connect to host example.com port 2222: Connection refused' >&2; exit 255",
             "Connection refused",
         ),
-        // This server waits until the time limit of an observation.
+        // The server waits until the time limit of the observation.
         ("exec tail -f /dev/null", "not finish within"),
     ] {
         let Some(stage) = SshFixture::new(server) else { return };
@@ -164,7 +162,7 @@ fn missing_credentials_are_reported_before_the_start() {
     assert!(!stage.folder.path().join("record").exists());
 }
 
-/// Tests a Git LFS server that issues its credentials over SSH.
+/// The LFS server issues its credentials over SSH.
 #[test]
 fn objects_of_git_lfs() {
     let server = Server::start(|_| answer(404, &json!({})));
@@ -179,7 +177,7 @@ fn objects_of_git_lfs() {
     let files = |host: &str| {
         let url = stage.url().replace("example.com", host);
         let fields = [("url", url.as_str()), ("sshPrivateKey", KEY), ("enableLfs", "true")];
-        // Set up the known hosts, and a Secret for another host.
+        // This Secret is for a different host. Its credentials also contain the known hosts.
         let mut credentials = ssh_credentials("repository", "ssh://deploy@other.example/a");
         credentials.add(&secret("repository", &fields)).unwrap();
         let repository = stage.repositories(credentials).open(&url, Path::new("/")).unwrap();
@@ -196,7 +194,7 @@ fn objects_of_git_lfs() {
         record.contains("git-lfs-authenticate '") && record.contains("/repo'\\''s' download"),
         "{record}"
     );
-    // Another machine must not be able to cause requests to this machine.
+    // A server on another machine must not cause requests to this machine.
     let error = files("example.com").unwrap_err().to_string();
     assert!(
         error.contains("cannot fetch app/a.yaml from Git LFS: its host is a loopback address"),

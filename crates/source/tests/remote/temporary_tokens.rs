@@ -1,4 +1,4 @@
-//! Tests of repositories with temporary tokens from a token server.
+//! Tests for repositories with temporary tokens, which a token server issues.
 
 mod apps;
 mod azure;
@@ -19,7 +19,7 @@ use super::fixture::{RemoteFixture, credentials, read, secret};
 pub(super) use server::key;
 use server::{Server, TOKEN, TestClock};
 
-/// A repository, and its token server.
+/// A repository, and the token server for it.
 struct TokenFixture {
     bench: RemoteFixture,
     clock: TestClock,
@@ -35,7 +35,7 @@ impl TokenFixture {
         Self::with_remote_access(|reach, _| set(&mut reach.limits))
     }
 
-    /// Creates a test setup. `set` is called with the token server's address.
+    /// Creates a test setup. `set` changes the settings, and receives the address of the token server.
     fn with_remote_access(set: impl FnOnce(&mut RemoteAccess, &str)) -> Option<Self> {
         let told = TestClock::new();
         let github = Server::github(key(0), &told);
@@ -44,7 +44,7 @@ impl TokenFixture {
             reach.clock = clock;
             set(reach, &url);
         })?;
-        // The repository is below an owner, as on GitHub.
+        // As on GitHub, the path of the repository starts with its owner.
         let root = bench.folder.path().join("root");
         fs::create_dir(root.join("acme")).unwrap();
         symlink(root.join("repo"), root.join("acme/repo")).unwrap();
@@ -52,12 +52,13 @@ impl TokenFixture {
         Some(Self { bench, clock: told, github })
     }
 
-    /// Returns the host of the repository with its port.
+    /// Returns the host and the port of the repository.
     fn host(&self) -> String {
         self.bench.server.url("").trim_end_matches('/').to_owned()
     }
 
-    /// Returns credentials with the App of the first key, with some fields changed. Empty fields are removed.
+    /// Returns credentials for the App with the first key. `others` replaces some fields, or removes them if
+    /// the value is empty.
     fn app(&self, kind: &str, others: &[(&str, &str)]) -> Credentials {
         let (url, base) =
             (if kind == "repository" { self.bench.url() } else { self.host() }, self.github.url());
@@ -83,19 +84,19 @@ impl TokenFixture {
         self.bench.server.set_behavior(ServerBehavior { authorization, ..ServerBehavior::default() });
     }
 
-    /// Observes the repository again, and returns the number of files in `main`.
+    /// Observes the repository, and returns the number of files in `main`.
     fn files(&self) -> Result<usize, SourceError> {
         self.bench.observe_and_read("main").map(|files| files.len())
     }
 
-    /// Same as `files`, but for a repository with a different name.
+    /// Like `files`, but for a repository with this name.
     fn files_of(&self, name: &str) -> Result<usize, SourceError> {
         let repository = self.bench.repositories.open(&self.bench.server.url(name), Path::new("/")).unwrap();
         repository.observe()?;
         Ok(read(&repository, &repository.resolve("main")?)?.len())
     }
 
-    /// Returns the error of an observation, after checking that it doesn't contain secrets.
+    /// Observes the repository, and returns the error. Fails if the error contains secrets.
     fn error(&self) -> String {
         let error = self.files().unwrap_err();
         let shown = format!("{error} {error:?}");
@@ -103,7 +104,7 @@ impl TokenFixture {
         error.to_string()
     }
 
-    /// Returns the requests for a token.
+    /// Returns the token requests that the token server received since the previous call.
     fn token_requests(&self) -> Vec<String> {
         self.github.requests().into_iter().map(|request| request.line).collect()
     }

@@ -1,10 +1,10 @@
-//! Tests of chart archives, including malicious ones.
+//! Chart archives for tests, including malicious ones.
 
 use std::fmt::Write as _;
 
 use zlib_rs::{Deflate, DeflateFlush};
 
-/// Entry: path, `tar` type flag, and content.
+/// An entry of an archive: path, `tar` type flag, and content.
 pub type Entry<'e> = (&'e str, u8, &'e [u8]);
 
 /// Returns a chart archive with these files in its folder.

@@ -1,6 +1,5 @@
-//! Tests of remote bases and files of kustomizations. Tidegate fetches them, and the real Kustomize builds
-//! them without network access. The expected result is Kustomize's output for the same files in a single
-//! repository.
+//! Tests for remote bases and files of kustomizations. Tidegate fetches them, and the real Kustomize renders
+//! them without network access. The expected result is Kustomize's output if all files are in one repository.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -26,7 +25,7 @@ const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared}\n";
 const COMPONENT: &str =
     "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {tls: 'on'}\n";
 
-/// Local repository, and servers with remote bases.
+/// The local repository, and servers with remote bases and files.
 struct RemoteBaseFixture {
     bench: RenderFixture,
     git: GitServer,
@@ -60,7 +59,7 @@ impl RemoteBaseFixture {
         Some(stage)
     }
 
-    /// Allows these URL prefixes, with any port of the test servers.
+    /// Allows these URL prefixes. Adds the ports of the test servers to prefixes that end with `127.0.0.1`.
     fn allow(&mut self, prefixes: &[&str]) {
         self.allow_with(prefixes, |_| Ok(()), None);
     }
@@ -104,7 +103,7 @@ impl RemoteBaseFixture {
         format!("{}{rest}", self.git.url("base"))
     }
 
-    /// Writes and commits the kustomization of the local repository.
+    /// Writes the kustomization of the local repository, and commits it.
     fn write(&self, kustomization: &str) {
         self.bench.write("repo/overlay/kustomization.yaml", kustomization);
         let _ = commit_folder(&self.bench.path("repo"), "change", 1_795_253_400).unwrap();
@@ -126,7 +125,7 @@ impl RemoteBaseFixture {
         self.bench.locate(&overlay()).unwrap().key
     }
 
-    /// Observes all repositories. Returns true for each repository that has changed.
+    /// Observes all used repositories. Returns true for each repository that has changed.
     fn observe(&self) -> Vec<bool> {
         self.repositories.open_sources().iter().map(|known| known.observe_availability()).collect()
     }
@@ -139,11 +138,11 @@ fn overlay() -> ApplicationSource {
 #[test]
 fn a_remote_base_is_built_like_a_local_one() {
     let Some(stage) = RemoteBaseFixture::new() else { return };
-    // The local repository contains the same files.
+    // The local repository contains a copy of the bases.
     let copy = Command::new("cp").arg("-r").arg(stage.root("base")).arg(stage.bench.path("repo")).status();
     assert!(copy.unwrap().success());
     fs::remove_dir_all(stage.bench.path("repo/.git")).unwrap();
-    // A base in another repository may refer to the first repository.
+    // A base may refer to a base in another repository.
     let nested = format!("namePrefix: deep-\nresources: ['{}']\n", stage.base("//app?ref=main"));
     stage.bench.write("root/nested/deep/er/kustomization.yaml", &nested);
     stage.commit("nested");
@@ -176,7 +175,7 @@ fn a_remote_base_is_built_like_a_local_one() {
         assert!(!built.is_empty());
         assert_eq!(built, stage.objects(&local), "{remote}");
     }
-    // The source itself may refer to a remote component.
+    // The source itself may add a remote component.
     stage.write("resources: [../app]\n");
     let mut said = overlay();
     said.kustomize = serde_json::from_value(json!({"components": [url("//tls?ref=v1")]})).unwrap();
@@ -201,15 +200,15 @@ fn a_moved_base_is_observed_with_one_request() {
     let built = stage.objects(&entries("?ref=main", "?ref=main"));
     assert_eq!(built.len(), 3);
     let (key, _) = (stage.key(), stage.git.request_kinds());
-    assert_eq!(stage.observe(), [false], "nothing has moved");
+    assert_eq!(stage.observe(), [false], "no ref has changed");
     assert_eq!(stage.git.request_kinds(), [RequestKind::Refs], "one request for all bases of a repository");
-    // A change to unused files must not change the key.
+    // The key must not change if only unused files change.
     stage.bench.write("root/base/elsewhere/a.yaml", MAP);
     stage.commit("base");
     assert_eq!((stage.observe(), stage.key()), (vec![true], key));
     stage.bench.write("root/base/app/deployment.yaml", &DEPLOYMENT.replace("replicas: 1", "replicas: 2"));
     stage.commit("base");
-    assert_eq!(stage.key(), key, "the last refresh counts");
+    assert_eq!(stage.key(), key, "the latest observation determines the key");
     assert_eq!(stage.observe(), [true]);
     assert_ne!(stage.key(), key);
     assert_eq!(
@@ -217,14 +216,14 @@ fn a_moved_base_is_observed_with_one_request() {
         1
     );
     stage.write(&format!("resources: ['{}']\n", stage.base("//app?ref=v1")));
-    assert_eq!(stage.key(), fixed, "a tag stays");
+    assert_eq!(stage.key(), fixed, "a tag still refers to the same commit");
     stage.run("base", &["branch", "v1", "main"]);
     assert_eq!(
         (stage.observe(), stage.key()),
         (vec![true], fixed),
-        "a tag comes before a branch of its name"
+        "a tag takes precedence over a branch with the same name"
     );
-    // A base that can't be resolved still counts as used, so that it is observed.
+    // A base is used even if it can't be resolved, so its repository is observed.
     let used = || stage.bench.making.dependencies.as_ref().unwrap().used_dependencies();
     stage.write(&format!("resources: ['{}']\n", stage.base("//app?ref=none")));
     assert!(stage.bench.locate(&overlay()).is_err());
@@ -241,7 +240,7 @@ fn remote_files_are_resources() {
     let built = stage.objects(&format!("namePrefix: x-\nresources: ['{url}']\n"));
     assert_eq!(built.iter().map(|one| one["metadata"]["name"].clone()).collect::<Vec<_>>(), ["x-shared"]);
     let key = stage.key();
-    assert_eq!(stage.web.requested_paths().len(), 1, "it is requested once");
+    assert_eq!(stage.web.requested_paths().len(), 1, "the file is requested once");
     assert_eq!(stage.observe(), [false]);
     stage.web.add_page("/a.yaml", page(&MAP.replace("shared", "other")));
     assert_eq!((stage.observe(), stage.key() == key), (vec![true], false));
@@ -275,7 +274,7 @@ fn only_allowed_addresses_are_fetched() {
     stage.allow_with(&["http://127.0.0.1"], |url| Err(format!("project team does not permit {url}")), None);
     assert!(stage.error(&kustomization).contains("project team does not permit http://127.0.0.1"));
     assert!(!is_asked(&stage));
-    // Commits of bases require the same signatures as the source's commits.
+    // The commits of bases must be signed with the same keys as the commits of the source.
     let wanted = RequiredKeys::new("team", ["4AEE18F83AFDEB23"]).unwrap();
     let now = Timestamp::from_millis(1_795_253_400_000);
     stage.allow_with(&["http://127.0.0.1"], |_| Ok(()), Some((wanted, now)));
@@ -319,8 +318,8 @@ fn hostile_bases() {
     for (entry, expected) in [
         (format!("{host}away//app"), "link-local"),
         (stage.web.url("/away.yaml"), "link-local"),
-        (stage.base("//../../etc"), "leads out"),
-        (stage.base("//app/../../x"), "leads out"),
+        (stage.base("//../../etc"), "outside the repository"),
+        (stage.base("//app/../../x"), "outside the repository"),
         (format!("{host}%2e%2e/x//app"), "%2e"),
         (format!("{host}x%2Fy//app"), "%2f"),
         (stage.base("//none?ref=v1"), "missing"),
@@ -331,7 +330,7 @@ fn hostile_bases() {
         (format!("{host}none//app"), "404"),
         (format!("{host}loop//."), "cycle detected"),
         (format!("{host}link//app"), "outside the repository"),
-        (format!("{host}out//app"), "leads out of the repository"),
+        (format!("{host}out//app"), "is outside the repository"),
         (format!("{host}out//charts"), "helmCharts"),
         (format!("{host}deep0//."), "more than 8 nested remote bases"),
         ("https://me:hunter2@127.0.0.1/a/b".to_owned(), "password"),
@@ -342,8 +341,8 @@ fn hostile_bases() {
     }
     let error = stage.error(&format!("resources: [{}]\n", many.join(", ")));
     assert!(error.contains("more than 100 remote bases"), "{error}");
-    // Loopback and link-local addresses remain forbidden in every spelling, unless an allowed prefix
-    // explicitly refers to this machine.
+    // Loopback and link-local addresses remain blocked in every spelling, unless an allowed prefix explicitly
+    // contains such an address.
     stage.allow(&["*", "https://169.254.169.254"]);
     for (entry, expected) in [
         ("https://127.0.0.1:1/a/b", "is a loopback address"),

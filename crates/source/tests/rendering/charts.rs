@@ -1,4 +1,4 @@
-//! Tests of charts rendered by the real Helm. The expected result is the output of `helm template` with the
+//! Tests for charts that the real Helm renders. The expected result is the output of `helm template` with the
 //! same options.
 
 use std::os::unix::fs::symlink;
@@ -21,7 +21,7 @@ data:
   has: {{ .Capabilities.APIVersions.Has "example.com/v1" | quote }}
 "#;
 
-/// Creates a repository with a chart that prints its inputs.
+/// Creates a repository with a chart whose manifests contain the inputs of the chart.
 fn bench() -> Option<RenderFixture> {
     let bench = RenderFixture::with_helm()?;
     for (file, content) in [
@@ -72,14 +72,14 @@ fn a_chart_is_rendered_for_its_application() {
     assert_eq!(map["metadata"], json!({"name": "other", "namespace": "elsewhere"}));
     let map = data(&bench, json!({"kubeVersion": "1.27.3", "apiVersions": ["example.com/v1"]}));
     assert_eq!((&map["data"]["kube"], &map["data"]["has"]), (&json!("v1.27.3"), &json!("true")));
-    // Each manifest is identified by its template.
+    // The path of each manifest is the path of its template.
     let located = bench.locate(&plain).unwrap();
     let files = bench.open("repo").read(&located, &bench.making).unwrap();
     let paths: Vec<_> = files.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(paths, ["web/crds/a.yaml", "web/templates/map.yaml", "web/templates/tests/test.yaml"]);
 }
 
-/// Tests the precedence `parameters > valuesObject > values > valueFiles > values.yaml`.
+/// The order of precedence is `parameters > valuesObject > values > valueFiles > values.yaml`.
 #[test]
 fn precedence_of_values() {
     let Some(bench) = bench() else { return };
@@ -126,7 +126,7 @@ fn selection_of_values_files() {
         (json!(["/$ARGOCD_APP_NAME/values.yaml"]), "team"),
         (json!(["envs/*.yaml"]), "b"),
         (json!(["envs/**/*.yaml"]), "c"),
-        // An explicit entry takes precedence over a pattern.
+        // An explicit entry determines the position of a file that also matches a pattern.
         (json!(["envs/*.yaml", "envs/a.yaml"]), "a"),
         (json!(["envs/a.yaml", "envs/*.yaml"]), "b"),
         (json!(["envs/deep/*.yaml", "envs/**/*.yaml"]), "b"),
@@ -136,8 +136,8 @@ fn selection_of_values_files() {
     for (files, expected) in [
         (json!(["envs/none.yaml"]), "has no file charts/web/envs/none.yaml"),
         (json!(["none/*.yaml"]), "values file glob \"none/*.yaml\" matched no files"),
-        (json!(["../../../../etc/passwd"]), "leads out of the repository"),
-        (json!(["/../etc/passwd"]), "leads out of the repository"),
+        (json!(["../../../../etc/passwd"]), "is outside the repository"),
+        (json!(["/../etc/passwd"]), "is outside the repository"),
         (json!(["https://example.com/values.yaml"]), "is remote"),
         (json!(["$values/a.yaml"]), "ref \"values\", which does not exist"),
     ] {
@@ -171,13 +171,13 @@ fn values_of_another_repository() {
             "{file}"
         );
     }
-    // A different commit of the referenced source is a different input.
+    // The commit of a referenced source is part of the key.
     bench.making.referenced.insert("values".into(), ReferencedSource { repository, commit: newer });
     assert_ne!(bench.locate(&chart(named("$values/envs/a.yaml"))).unwrap().key, first.key);
     assert_eq!(data(&bench, named("$values/envs/a.yaml"))["data"]["value"], "two");
     for (file, expected) in [
         ("$values/none.yaml", "has no file none.yaml"),
-        ("$values/../../etc/passwd", "leads out"),
+        ("$values/../../etc/passwd", "is outside the repository"),
         ("$other/a.yaml", "refers to a source with ref \"other\", which does not exist; known refs: $values"),
     ] {
         let error = bench.error(&chart(json!({"valueFiles": [file]})));
@@ -197,7 +197,7 @@ fn errors_of_helm_are_quoted() {
     lenient["skipSchemaValidation"] = json!(true);
     assert_eq!(data(&bench, lenient)["data"]["value"], "longer");
     let error = bench.error(&chart(json!({"values": "value: [1"})));
-    assert!(error.contains("source.helm.values"), "it is named: {error}");
+    assert!(error.contains("source.helm.values"), "the error names the field: {error}");
     bench.write("repo/charts/web/envs/b.yaml", "a: [");
     bench.commit("repo");
     let error = bench.error(&chart(json!({"valueFiles": ["envs/b.yaml"]})));
@@ -245,7 +245,7 @@ fn links_of_a_chart_stay_in_the_repository() {
     symlink("../../../shared", path.join("envs/folder")).unwrap();
     bench.commit("repo");
     assert_eq!(data(&bench, json!({"valueFiles": ["envs/link.yaml"]}))["data"]["value"], "shared");
-    // The target of a link is part of the cache key.
+    // The target of a link is part of the key.
     let before = bench.locate(&chart(json!({}))).unwrap().key;
     bench.write("repo/shared/values.yaml", "{value: other}");
     bench.commit("repo");
@@ -266,7 +266,7 @@ fn equal_inputs_are_rendered_once() {
     let Some(bench) = bench() else { return };
     let key = |helm: Value| bench.locate(&chart(helm)).unwrap().key;
     let first = key(json!({}));
-    // This is a different commit with the same chart.
+    // The commit is different, but the chart is the same, so the key must not change.
     bench.write("repo/elsewhere/a.yaml", "a");
     bench.commit("repo");
     assert_eq!(key(json!({})), first);
@@ -287,7 +287,7 @@ fn equal_inputs_are_rendered_once() {
     assert_ne!(key(json!({})), first);
 }
 
-/// Helm would follow all references in a schema.
+/// Helm would follow every reference in a schema.
 #[test]
 fn schemas_are_read_only_from_the_chart() {
     let Some(bench) = bench() else { return };
@@ -314,8 +314,8 @@ fn schemas_are_read_only_from_the_chart() {
     let inside = json!({"$ref": "#/$defs/all", "$defs": {"all": {"required": ["missing"]}}});
     bench.write("repo/charts/web/values.schema.json", &inside.to_string());
     bench.commit("repo");
-    assert!(bench.error(&chart(json!({}))).contains("missing"), "it is used");
-    assert!(listener.accept().is_err(), "no request was sent");
+    assert!(bench.error(&chart(json!({}))).contains("missing"), "the schema is used");
+    assert!(listener.accept().is_err(), "no request is sent");
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn contents_of_files_are_not_shown_when_a_chart_fails() {
     assert!(error.contains("++++++++, ++++++++") && !error.contains("c4n4ry"), "{error}");
 }
 
-/// Helm would read any file whose name follows the comma.
+/// Helm would read the file whose name follows the comma.
 #[test]
 fn a_file_parameter_has_one_name() {
     let Some(bench) = bench() else { return };
@@ -342,6 +342,6 @@ fn a_file_parameter_has_one_name() {
         ["x=/etc/passwd,file", "x=/usr/lib/os-release,file", "x=http://127.0.0.1:1/a,file", "a,b", "a=b"]
     {
         let error = bench.error(&chart(json!({"fileParameters": [{"name": name, "path": "values.yaml"}]})));
-        assert!(error.contains("fileParameters has a comma or an equals sign"), "{name}: {error}");
+        assert!(error.contains("fileParameters contains a comma or an equals sign"), "{name}: {error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of chart dependencies that Tidegate fetches and the real Helm renders.
+//! Tests for dependencies of charts. Tidegate fetches them, and the real Helm renders them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tidegate_testkit::web::{Page, WebServer};
 use crate::archives::{chart as packed_chart, gzip, sha256, tar};
 use crate::fixture::{RenderFixture, chart, source};
 
-/// A chart in the source repository, and a server with other charts.
+/// A chart in the source repository, and a server with the charts on which it depends.
 struct DependencyFixture {
     bench: RenderFixture,
     server: WebServer,
@@ -85,7 +85,7 @@ impl DependencyFixture {
         self.server.url("/charts")
     }
 
-    /// Writes the chart's own file, including its dependencies.
+    /// Writes `Chart.yaml` with these dependencies.
     fn write_dependencies(&self, dependencies: Value) {
         let own =
             json!({"apiVersion": "v2", "name": "web", "version": "0.1.0", "dependencies": dependencies});
@@ -101,7 +101,7 @@ impl DependencyFixture {
         std::fs::remove_file(self.bench.path(&format!("repo/charts/web/{file}"))).unwrap();
     }
 
-    /// Returns `name version value` of each rendered object.
+    /// Renders the chart, and returns name, version and value of each object.
     fn rendered_objects(&self) -> Vec<String> {
         let objects = self.bench.objects(&chart(json!({}))).unwrap();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -132,7 +132,7 @@ fn the_newest_matching_chart() {
         let made = stage.rendered_objects();
         assert_eq!(made, [format!("other-other {expected} given"), "web 0.1.0 web".to_owned()], "{version}");
     }
-    // Helm handles conditions and aliases, and distinguishes two charts with the same name.
+    // Helm itself handles conditions and aliases, and two dependencies on the same chart.
     let with = |mut one: Value, more: Value| {
         one.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         one
@@ -149,7 +149,7 @@ fn the_newest_matching_chart() {
         stage.rendered_objects(),
         ["other-other 1.0.0 given", "other-second 2.0.0 second", "web 0.1.0 web"]
     );
-    // Dependencies that are included in the chart aren't fetched.
+    // A dependency isn't fetched if the chart already contains it.
     stage.write_dependencies(json!([stage.other("1.0.0")]));
     std::fs::create_dir_all(stage.bench.path("repo/charts/web/charts")).unwrap();
     std::fs::write(stage.bench.path("repo/charts/web/charts/strange.tgz"), packed("other", "1.0.5")).unwrap();
@@ -157,7 +157,7 @@ fn the_newest_matching_chart() {
     assert_eq!(stage.rendered_objects(), ["other-other 1.0.5 given", "web 0.1.0 web"]);
     let all = stage.server.requested_paths();
     let index = all.iter().filter(|path| path.ends_with("index.yaml")).count();
-    assert_eq!((index, all.len()), (1, 4), "one refresh fetches each archive once: {all:?}");
+    assert_eq!((index, all.len()), (1, 4), "each archive is fetched once: {all:?}");
 }
 
 #[test]
@@ -185,8 +185,8 @@ fn the_lock_file_counts() {
     lock("1.0.0", &format!("{}/", stage.url()));
     assert!(stage.rendered_objects().contains(&"other-other 1.0.0 given".to_owned()));
     for (version, repository, expected) in [
-        ("2.0.0", stage.url(), "it locks other 2.0.0, but 1.x is required"),
-        ("1.0.0", "https://example.com".to_owned(), "from another repository"),
+        ("2.0.0", stage.url(), "other is locked at 2.0.0, but 1.x is required"),
+        ("1.0.0", "https://example.com".to_owned(), "to a different repository"),
     ] {
         lock(version, &repository);
         let error = stage.error();
@@ -195,7 +195,7 @@ fn the_lock_file_counts() {
     stage.write("Chart.lock", "{dependencies: []}");
     assert!(stage.error().contains("it has no other"));
     stage.remove("Chart.lock");
-    // Older charts have separate files for metadata and dependencies.
+    // Charts with API version v1 declare their dependencies in a separate file.
     stage.write("Chart.yaml", "{apiVersion: v1, name: web, version: 0.1.0}");
     stage.write("requirements.yaml", &json!({"dependencies": [stage.other("1.x")]}).to_string());
     assert!(stage.rendered_objects().contains(&"other-other 1.2.0 given".to_owned()));
@@ -228,9 +228,9 @@ fn charts_of_the_same_repository() {
     stage.write("again", "1");
     assert_ne!(key(), before);
     for (version, path, expected) in [
-        ("2.x", "../../shared/other", "it has version 1.1.0, but 2.x is required"),
+        ("2.x", "../../shared/other", "the folder contains version 1.1.0, but 2.x is required"),
         ("1.x", "../../shared/none", "the folder shared/none does not exist"),
-        ("1.x", "../../../outside", "leads out of the repository"),
+        ("1.x", "../../../outside", "is outside the repository"),
         ("1.x", "/etc", "absolute"),
         ("1.x", "../../shared", "shared has no readable Chart.yaml"),
     ] {
@@ -267,7 +267,7 @@ fn names_of_repositories_and_registries() {
     assert!(visits.iter().all(|visit| visit.authorization.as_deref() == Some("Basic bWU6aHVudGVyMg==")));
     stage.write_dependencies(json!([{"name": "other", "version": "1.0.0", "repository": "@none"}]));
     assert!(stage.error().contains("no repository Secret of type helm is named \"none\""));
-    // The dependency is in a registry.
+    // This dependency is in a registry.
     let archive = packed("other", "1.4.0");
     let digest = format!("sha256:{}", sha256(&archive));
     let layer = json!({"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "digest": digest});
@@ -316,7 +316,7 @@ fn hostile_dependencies() {
     let own: crate::archives::Entry<'_> = ("other/Chart.yaml", b'0', b"name: other\nversion: 9.0.0");
     let archives = [
         (gzip(&tar(&[own, ("other/bomb", b'0', &bomb)])), "more than 128 MiB"),
-        (gzip(&tar(&[own, ("other/../../out", b'0', b"x")])), "leads out of the chart"),
+        (gzip(&tar(&[own, ("other/../../out", b'0', b"x")])), "is outside the chart"),
         (gzip(&tar(&[own, ("other/link", b'2', b"")])), "contains the link"),
         (b"nothing".to_vec(), "damaged or not a chart"),
     ];
@@ -359,7 +359,7 @@ fn hostile_dependencies() {
     assert!(stage.error().contains("more than 100 dependencies"));
 }
 
-/// A chart in a Helm repository must include its own dependencies.
+/// If a chart from a Helm repository depends on another chart, that chart must be fetched and rendered, too.
 #[test]
 fn a_packed_chart_that_needs_another() {
     let Some(stage) = DependencyFixture::new() else { return };

@@ -1,4 +1,4 @@
-//! Tests of running programs: their environment and their limits.
+//! Tests for calls of programs: environment and limits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tidegate_source::ToolLimits;
 
 use crate::fixture::{RenderFixture, chart};
 
-/// Creates a test setup with a script in place of Helm.
+/// Creates a test setup in which a script replaces Helm.
 fn bench(script: &str) -> RenderFixture {
     let mut bench = RenderFixture::new();
     bench.script(script);
@@ -23,7 +23,7 @@ fn a_program_has_a_private_environment() {
     let text = bench
         .rendered_text(&chart(json!({"parameters": [{"name": "a", "value": "$(id) `id` ;x"}]})))
         .unwrap();
-    // Cargo has set these variables.
+    // Cargo has set these variables for the test, and the script must not inherit them.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some() && std::env::var_os("PATH").is_some());
     assert!(!text.contains("CARGO") && !text.contains(&std::env::var("PATH").unwrap()), "{text}");
     let working = bench.folder.path().join("working").display().to_string();
@@ -35,7 +35,10 @@ fn a_program_has_a_private_environment() {
     assert!(text.contains("HTTPS_PROXY='http://127.0.0.1:9'"), "the network is not available: {text}");
     assert!(text.contains("--set=a=$(id) `id` ;x"), "no shell: {text}");
     assert!(text.contains("file charts"), "{text}");
-    assert!(!Path::new(&working).read_dir().unwrap().any(|entry| entry.is_ok()), "it is gone");
+    assert!(
+        !Path::new(&working).read_dir().unwrap().any(|entry| entry.is_ok()),
+        "the working folder is deleted"
+    );
 }
 
 #[test]
@@ -95,7 +98,7 @@ fn a_missing_program_is_named() {
     for part in ["charts/web is a Helm chart", &gone.display().to_string(), "install Helm", "--helm"] {
         assert!(error.contains(part), "{part}: {error}");
     }
-    // The program may be installed later.
+    // A program that is installed later is found.
     bench.script("echo 'kind: A'");
     assert_eq!(bench.rendered_text(&chart(json!({}))).unwrap(), "kind: A\n");
 }
@@ -105,7 +108,7 @@ fn shutdown_does_not_wait_for_programs() {
     let bench = bench("echo begun >&2; while :; do :; done");
     let tools = bench.making.tools.clone();
     let stopping = std::thread::spawn(move || {
-        // A stop must end the program, whether it happens before or after the start.
+        // A stop must end the call, no matter whether the program has already been started.
         tools.stop();
     });
     let error = bench.error(&chart(json!({})));
@@ -122,7 +125,7 @@ fn unsafe_file_names_are_rejected() {
     assert!(error.contains("a\\nb.yaml") && error.contains("rename"), "{error}");
 }
 
-/// After a stop, all processes must have exited and all files must be deleted.
+/// When the stop returns, all processes must have exited, and all working folders must have been deleted.
 #[test]
 fn stopped_programs_leave_nothing_behind() {
     let bench = bench("echo begun > ../begun; while :; do :; done");

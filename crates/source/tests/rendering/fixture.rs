@@ -1,4 +1,4 @@
-//! Test setup: a repository, and the manifests rendered from it.
+//! Test setup: a repository whose manifests are rendered.
 
 use std::fs;
 use std::path::PathBuf;
@@ -36,14 +36,14 @@ impl RenderFixture {
         Self { folder, repositories: Repositories::default(), making }
     }
 
-    /// Creates a test setup with the real Helm; `None` if Helm isn't installed.
+    /// Creates a test setup with the real Helm. Returns `None` if Helm isn't installed.
     pub fn with_helm() -> Option<Self> {
         let mut bench = Self::new();
         bench.making.tools.helm = Some(tools::helm()?);
         Some(bench)
     }
 
-    /// Replaces Helm with a script.
+    /// Replaces Helm with a script that has this content.
     pub fn script(&mut self, text: &str) {
         let path = self.folder.path().join("helm");
         write_script(&path, text);
@@ -76,14 +76,14 @@ impl RenderFixture {
         repository.locate_manifests(source, &commit, &self.making)
     }
 
-    /// Returns the rendered manifests of a source as text.
+    /// Renders a source, and returns its manifests as text.
     pub fn rendered_text(&self, source: &ApplicationSource) -> Result<String, SourceError> {
         let located = self.locate(source)?;
         let files = self.open("repo").read(&located, &self.making)?;
         Ok(files.iter().map(|file| String::from_utf8(file.content.clone()).unwrap()).collect())
     }
 
-    /// Returns the rendered objects of a source.
+    /// Renders a source, and returns its objects.
     pub fn objects(&self, source: &ApplicationSource) -> Result<Vec<Value>, SourceError> {
         let text = self.rendered_text(source)?;
         let documents = text.split("\n---\n").map(|one| one.trim_start_matches("---\n"));
@@ -92,18 +92,18 @@ impl RenderFixture {
         Ok(objects.filter(|one: &Value| !one.is_null()).collect())
     }
 
-    /// Returns the rendering error of a source, after checking that it doesn't contain local paths and that
-    /// all files are deleted.
+    /// Renders a source, and returns the error. Fails if the error contains a path on this machine, or if a
+    /// working folder remains.
     pub fn error(&self, source: &ApplicationSource) -> String {
         let error = self.rendered_text(source).unwrap_err().to_string();
         assert!(!error.contains("working/work-"), "{error}");
         let left = fs::read_dir(self.folder.path().join("working")).map_or(0, Iterator::count);
-        assert_eq!(left, 0, "nothing is left");
+        assert_eq!(left, 0, "no working folder remains");
         error
     }
 }
 
-/// Returns a chart source with these Helm options.
+/// Returns a source for the chart with these Helm settings.
 pub fn chart(helm: Value) -> ApplicationSource {
     source(json!({"repoURL": "./repo", "path": "charts/web", "helm": helm}))
 }

@@ -1,5 +1,5 @@
-//! Tests of kustomizations built by the real Kustomize. The expected result is the output for a handwritten
-//! file with the same settings.
+//! Tests for kustomizations that the real Kustomize renders. The expected result is the output for a
+//! kustomization file that contains the same settings.
 
 use std::os::unix::fs::symlink;
 
@@ -21,7 +21,7 @@ spec:
     spec: {containers: [{name: web, image: 'nginx:1.0'}, {name: side, image: 'busybox:1.0'}]}
 ";
 
-/// Creates a base, and an overlay that changes it.
+/// Creates a base and an overlay.
 fn bench() -> Option<RenderFixture> {
     let mut bench = RenderFixture::new();
     bench.making.tools.kustomize = Some(tools::kustomize()?);
@@ -63,7 +63,7 @@ fn a_base_and_its_overlay() {
         .map(|one| &one["image"])
         .collect();
     assert_eq!(images, ["nginx:1.1", "busybox:1.0"]);
-    // Only the relevant files in the repository count.
+    // A change to a file that the kustomization doesn't use must not change the key.
     let key = bench.locate(&plain).unwrap().key;
     bench.write("repo/elsewhere/a.yaml", "changed");
     bench.commit("repo");
@@ -149,12 +149,12 @@ fn impossible_changes_are_reported() {
     for (said, expected) in [
         (
             json!({"commonLabels": {"team": "b"}}),
-            "it already has the label team; set source.kustomize.forceCommonLabels to replace it",
+            "the label team already exists; set source.kustomize.forceCommonLabels to replace the existing value",
         ),
         (json!({"images": ["nginx"]}), "name=other:tag"),
-        (json!({"replicas": [{"name": "web", "count": "many"}]}), "not a valid number"),
+        (json!({"replicas": [{"name": "web", "count": "many"}]}), "invalid replica count"),
         (json!({"components": ["../../components/none"]}), "components/none does not exist in the commit"),
-        (json!({"components": ["../../../none"]}), "leads out of the repository"),
+        (json!({"components": ["../../../none"]}), "is outside the repository"),
         (json!({"version": "v4"}), "source.kustomize.version"),
         (json!({"openapi": {}}), "source.kustomize.openapi is not supported"),
         (json!({"patches": [{"path": "none.yaml"}]}), "none.yaml"),
@@ -201,7 +201,7 @@ fn nothing_is_fetched_for_a_kustomization() {
     ] {
         let plugin = "{apiVersion: builtin, kind: ConfigMapGenerator, metadata: {name: a}, files: ['a=http://127.0.0.1/a']}";
         bench.write("repo/base/plugin.yaml", plugin);
-        // This also applies if the overlay itself doesn't have such fields.
+        // The remote entry is in the base that the overlay refers to.
         bench.write("repo/base/kustomization.yaml", &format!("{text}\n"));
         bench.commit("repo");
         let error = bench.error(&overlay(json!({})));
@@ -212,25 +212,22 @@ fn nothing_is_fetched_for_a_kustomization() {
         assert!(error.contains("which is remote") && !error.contains("hunter2"), "{error}");
     }
     for (text, expected) in [
-        ("resources: [../../elsewhere]", "leads out of the repository"),
+        ("resources: [../../elsewhere]", "is outside the repository"),
         ("resources: [/etc]", "absolute"),
-        ("resources: [none.yaml]", "base/kustomization.yaml: it refers to none.yaml"),
+        ("resources: [none.yaml]", "base/kustomization.yaml: none.yaml is missing"),
         ("resources: [", "base/kustomization.yaml: "),
         ("[1]", "not a map of fields"),
         ("helmCharts: [{name: a, repo: 'https://example.com'}]\n", "enable-helm"),
-        // Kustomize treats both names as the same, and so must the check.
-        (
-            "Resources: ['http://127.0.0.1/a.yaml']",
-            "it has the field Resources, which Kustomize reads as resources",
-        ),
+        // Kustomize treats both spellings of the field as the same field.
+        ("Resources: ['http://127.0.0.1/a.yaml']", "Kustomize reads the field Resources as resources"),
         ("re\u{17f}ources: ['http://127.0.0.1/a.yaml']", "reads as resources; rename the field to resources"),
         ("Components: [../../../../elsewhere]", "reads as components"),
         ("HelmCharts: [{name: a}]", "reads as helmCharts"),
         ("configMapGenerator: [{name: a, files: [../elsewhere/a.yaml]}]", "elsewhere/a.yaml"),
-        // Kustomize's message would reveal whether the file exists.
-        ("configMapGenerator: [{name: a, files: [../../../key]}]", "leads out of the repository"),
+        // Kustomize's message would reveal if the file exists.
+        ("configMapGenerator: [{name: a, files: [../../../key]}]", "is outside the repository"),
         ("secretGenerator: [{name: a, envs: [/etc/passwd]}]", "absolute paths"),
-        ("patches: [{path: ../../../../etc/passwd}]", "leads out of the repository"),
+        ("patches: [{path: ../../../../etc/passwd}]", "is outside the repository"),
         ("openapi: {path: /etc/none}", "absolute paths"),
     ] {
         bench.write("repo/base/kustomization.yaml", text);
@@ -261,7 +258,7 @@ fn a_kustomization_takes_precedence_over_a_chart() {
     assert_eq!(bench.locate(&plain).unwrap().source_type(), "Kustomize");
 }
 
-/// A kustomization may attempt anything, so the system must deny it network access.
+/// A kustomization may contain anything, so the operating system must deny Kustomize access to the network.
 #[test]
 fn unknown_remote_entries_are_not_fetched_either() {
     let Some(bench) = bench() else { return };

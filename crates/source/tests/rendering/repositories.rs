@@ -1,4 +1,4 @@
-//! Tests of charts in Helm repositories and OCI registries.
+//! Tests for charts in Helm repositories and OCI registries.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -11,7 +11,7 @@ use crate::archives::{Entry, chart, gzip, sha256, tar};
 use crate::fixture::{RenderFixture, source};
 
 const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {value: '{{ .Values.value }}', version: '{{ .Chart.Version }}'}\n";
-/// Header with the credentials `me:hunter2`.
+/// `Authorization` header for the credentials `me:hunter2`.
 const ME: &str = "Basic bWU6aHVudGVyMg==";
 const CHART_TYPE: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 
@@ -23,7 +23,7 @@ struct ChartRepositoryFixture {
 }
 
 impl ChartRepositoryFixture {
-    /// Creates a test setup in which a script that prints the chart replaces Helm.
+    /// Creates a test setup in which a script replaces Helm and prints the chart.
     fn new() -> Self {
         let mut bench = RenderFixture::new();
         bench.script("cd \"$3\"; for file in Chart.yaml values.yaml templates/*; do while read -r line; do echo \"$line\"; done < $file; done");
@@ -71,7 +71,7 @@ impl ChartRepositoryFixture {
         self.repositories.set_credentials(credentials);
     }
 
-    /// Publishes a Helm repository with these versions.
+    /// Publishes a Helm repository with these versions of the chart.
     fn publish(&self, versions: &[&str]) {
         let mut entries = Vec::new();
         for version in versions {
@@ -119,7 +119,7 @@ fn the_newest_allowed_version() {
         assert_eq!(version, expected, "{wanted}");
         assert!(made.contains(&format!("version: {expected}\n")), "{made}");
     }
-    // There is a single observation, and each archive is fetched once.
+    // The index is observed once, and each archive is fetched once.
     let mut paths = stage.server.requested_paths();
     paths.sort();
     assert_eq!(
@@ -131,7 +131,7 @@ fn the_newest_allowed_version() {
     stage.publish(&["1.0.0", "2.1.0"]);
     assert!(origin.observe_availability());
     assert_eq!(stage.render(&stage.web("*")).unwrap().0, "2.1.0");
-    // Fetched charts remain available to the next process, and after the server has removed them.
+    // A fetched chart remains available to the next process, even if the server deletes the chart.
     let again = ChartRepositoryFixture {
         repositories: Repositories::new(RemoteAccess::new(stage.folder.path().join("mirrors"))),
         ..stage
@@ -140,9 +140,9 @@ fn the_newest_allowed_version() {
     assert_eq!(again.render(&again.web("1.2.0")).unwrap().0, "1.2.0");
     assert_eq!(again.server.requested_paths(), Vec::<String>::new());
     for (wanted, chart, expected) in [
-        ("3.*", "web", "no version 3.* of its chart \"web\""),
+        ("3.*", "web", "no version 3.* of chart \"web\""),
         ("9.9.9", "web", "no version 9.9.9"),
-        ("*", "none", "has no chart \"none\"; its charts are: web"),
+        ("*", "none", "has no chart \"none\"; available charts: web"),
     ] {
         let asked = ApplicationSource { chart: chart.into(), ..again.web(wanted) };
         assert!(again.error(&asked).contains(expected), "{}", again.error(&asked));
@@ -173,7 +173,7 @@ fn a_chart_is_rendered_with_its_values() {
         "{error}"
     );
     let error = stage.error(&with(json!({"valueFiles": ["../none.yaml"]})));
-    assert!(error.contains("leads out"), "{error}");
+    assert!(error.contains("is outside the repository"), "{error}");
 }
 
 #[test]
@@ -191,14 +191,14 @@ fn credentials_stay_with_their_server() {
     stage.render(&stage.web("1.0.0")).unwrap();
     assert!(stage.server.requests().iter().all(|visit| visit.authorization.as_deref() == Some(ME)));
     assert!(other.requests().iter().all(|visit| visit.authorization.is_none()));
-    // Redirect targets don't receive the credentials either.
+    // The target of a redirect must not receive the credentials.
     stage.publish(&["2.0.0"]);
     let archive = packed("2.0.0");
     other.add_page("/web-2.tgz", Page::with_body(archive));
     stage.server.add_page("/charts/web-2.0.0.tgz", Page::redirect_to(&other.url("/web-2.tgz")));
     stage.render(&stage.web("2.0.0")).unwrap();
     assert_eq!(other.requests().iter().map(|visit| visit.authorization.clone()).collect::<Vec<_>>(), [None]);
-    // Servers in the index receive the credentials only if the source allows it.
+    // A server in the index receives the credentials only if the source allows it.
     let archive = packed("3.0.0");
     other.add_page("/web-3.tgz", Page::with_body(archive.clone()));
     stage.index(
@@ -228,13 +228,13 @@ fn hostile_archives_are_refused() {
     let stage = ChartRepositoryFixture::new();
     let chart_yaml: Entry<'_> = ("web/Chart.yaml", b'0', b"name: web");
     let bomb = vec![b'0'; 200 << 20];
-    // This file name is unique.
+    // The name is unique, so the test can check that no such file is created.
     let outside = format!("tidegate-outside-{}", std::process::id());
     let leads_out = format!("web/../../{outside}");
     let cases: Vec<(Vec<u8>, &str)> = vec![
-        (gzip(&tar(&[chart_yaml, (&leads_out, b'0', b"x")])), "leads out of the chart"),
-        (gzip(&tar(&[chart_yaml, ("/etc/passwd", b'0', b"x")])), "leads out of the chart"),
-        (gzip(&tar(&[chart_yaml, ("alone", b'0', b"x")])), "leads out of the chart"),
+        (gzip(&tar(&[chart_yaml, (&leads_out, b'0', b"x")])), "is outside the chart"),
+        (gzip(&tar(&[chart_yaml, ("/etc/passwd", b'0', b"x")])), "is outside the chart"),
+        (gzip(&tar(&[chart_yaml, ("alone", b'0', b"x")])), "is outside the chart"),
         (gzip(&tar(&[chart_yaml, ("web/link", b'2', b"")])), "contains the link"),
         (gzip(&tar(&[chart_yaml, ("web/link", b'1', b"")])), "contains the link"),
         (gzip(&tar(&[chart_yaml, ("web/device", b'3', b"")])), "neither a file nor a folder"),
@@ -268,7 +268,7 @@ fn misbehaving_servers() {
     for (urls, digest, expected) in [
         (json!(["web-1.0.0.tgz"]), "00", "digest of the received archive does not match"),
         (json!([]), "", "has no URL for this version"),
-        (json!(["file:///etc/passwd"]), "", "not https://"),
+        (json!(["file:///etc/passwd"]), "", "does not use https://"),
         (json!(["http://169.254.169.254/web.tgz"]), "", "link-local"),
         (json!(["gone.tgz"]), "", "404"),
         (json!(["endless.tgz"]), "", "response is too large"),
@@ -280,9 +280,9 @@ fn misbehaving_servers() {
         assert!(error.contains(expected), "{error}");
     }
     for (index, expected) in [
-        ("entries: [", "cannot read its index.yaml"),
-        ("<html>", "cannot read its index.yaml"),
-        ("{}", "its charts are: none"),
+        ("entries: [", "cannot read index.yaml"),
+        ("<html>", "cannot read index.yaml"),
+        ("{}", "available charts: none"),
     ] {
         stage.server.add_page("/charts/index.yaml", Page::with_body(index));
         stage.observe();
@@ -294,7 +294,7 @@ fn misbehaving_servers() {
     assert!(stage.error(&gone).contains("cannot be reached"));
 }
 
-/// Tests a registry that requires a token, like most registries.
+/// Like most registries, this registry requires a token.
 #[test]
 fn charts_of_registries() {
     let stage = ChartRepositoryFixture::new();
@@ -306,9 +306,10 @@ fn charts_of_registries() {
     let of = |repo_url: String, revision: &str| {
         source(json!({"repoURL": repo_url, "chart": "web", "targetRevision": revision}))
     };
-    // The Secret specifies only the registry, which isn't a prefix of the chart names.
+    // The Secret's address must be the folder of the charts. The registry's own address isn't sufficient, so
+    // this Secret doesn't apply.
     let error = stage.error(&of(format!("oci://{host}/team"), "*"));
-    assert!(error.contains("cannot list its tags"), "{error}");
+    assert!(error.contains("cannot list tags"), "{error}");
     stage.secret(json!({
         "type": "helm", "url": format!("{host}/team"), "enableOCI": "true", "insecureOCIForceHttp": "true",
         "username": "me", "password": "hunter2",
@@ -350,7 +351,7 @@ fn charts_of_registries() {
     );
     assert_eq!(stage.render(&whole).unwrap().0, "1.2.0+build");
     assert!(elsewhere.requests().iter().all(|visit| visit.authorization.is_none()));
-    // The content is verified against its digest.
+    // The downloaded archive must match the digest in the manifest.
     stage.server.add_page(&format!("/v2/team/web/blobs/{digest}"), only(Page::with_body("something else")));
     stage.server.add_page("/v2/team/web/manifests/1.2.1", only(Page::with_body(manifest.to_string())));
     assert!(

@@ -1,4 +1,4 @@
-//! Tests with real repositories that are created and read without a `git` program.
+//! Tests for local repositories. The repositories are created and read without a `git` program.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests may panic")]
 
 mod signatures;
@@ -99,7 +99,11 @@ fn revisions() {
     let first = bench.commit();
     bench.write("b.yaml", MAP);
     let second = bench.commit();
-    assert_eq!(commit_folder(&bench.path(), "nothing", 0).unwrap(), None, "nothing has changed");
+    assert_eq!(
+        commit_folder(&bench.path(), "nothing", 0).unwrap(),
+        None,
+        "an unchanged folder isn't committed"
+    );
     let refs = bench.path().join(".git/refs");
     for (name, commit) in [("tags/v1", &first), ("heads/release", &first), ("heads/v1", &second)] {
         fs::write(refs.join(name), format!("{commit}\n")).unwrap();
@@ -125,7 +129,7 @@ fn revisions() {
     }
 }
 
-/// A single observation must serve all users, and report changes.
+/// All users of a repository share one observation, which reports changes.
 #[test]
 fn a_repository_is_opened_once_and_observed_on_request() {
     let bench = SourceFixture::new();
@@ -136,11 +140,11 @@ fn a_repository_is_opened_once_and_observed_on_request() {
         &repository,
         &bench.repositories.open("./repo/../repo", bench.folder.path()).unwrap()
     ));
-    assert!(!repository.observe().unwrap(), "no other revision was observed");
+    assert!(!repository.observe().unwrap(), "the first observation is not a change");
     assert!(!repository.observe().unwrap());
     bench.write("a.yaml", "{}");
     let second = bench.commit();
-    assert_eq!(repository.resolve("main").unwrap(), first, "there was no refresh");
+    assert_eq!(repository.resolve("main").unwrap(), first, "the new commit has not been observed");
     assert!(repository.observe().unwrap());
     assert_eq!(repository.resolve("main").unwrap(), second);
 }
@@ -152,13 +156,13 @@ fn the_key_depends_on_content_and_parameters() {
     bench.commit();
     let key = |source: &ApplicationSource| bench.locate(source).unwrap().key;
     let first = key(&source("app"));
-    assert_eq!(key(&directory("./app", false, "", "")), first, "the same, written in another way");
+    assert_eq!(key(&directory("./app", false, "", "")), first, "a different spelling of the same path");
     for other in [source(""), directory("app", true, "", ""), directory("app", false, "*", "")] {
         assert_ne!(key(&other), first, "{other:?}");
     }
     bench.write("elsewhere/b.yaml", MAP);
     bench.commit();
-    assert_eq!(key(&source("app")), first, "none of it has changed");
+    assert_eq!(key(&source("app")), first, "files outside the folder don't affect the key");
     bench.write("app/a.yaml", "{}");
     bench.commit();
     assert_ne!(key(&source("app")), first);
@@ -179,7 +183,7 @@ fn links_stay_in_the_repository() {
     let key = bench.locate(&app).unwrap().key;
     bench.write("shared/base.yaml", "{}");
     bench.commit();
-    assert_ne!(bench.locate(&app).unwrap().key, key, "what it leads to has changed");
+    assert_ne!(bench.locate(&app).unwrap().key, key, "the target of the link has changed");
     for (target, expected) in
         [("../../x.yaml", "outside"), ("/etc/passwd", "outside"), ("gone.yaml", "which does not exist")]
     {
@@ -221,7 +225,7 @@ fn unsupported_features_are_named() {
     assert_eq!(bench.files(&directory("sonnet", false, "", "*.jsonnet")).unwrap(), Vec::<String>::new());
 }
 
-/// Argo CD and other programs write empty sections, which Argo CD ignores.
+/// Argo CD ignores empty sections, and various programs write them.
 #[test]
 fn empty_sections_are_ignored() {
     let bench = SourceFixture::new();
@@ -247,7 +251,7 @@ fn empty_sections_are_ignored() {
     }
 }
 
-/// Opening a named pipe would wait forever for a writer.
+/// If a named pipe were opened, the call would wait for a writer forever.
 #[test]
 fn a_missing_repository_does_not_delay_others() {
     let bench = SourceFixture::new();
@@ -267,20 +271,20 @@ fn a_missing_repository_does_not_delay_others() {
     assert_eq!(bench.files(&source("app")).unwrap(), ["app/a.yaml"]);
 }
 
-/// Tests source overrides, which Argo CD's documentation calls parameter overrides in Git.
+/// Argo CD's documentation calls source overrides "parameter overrides in Git".
 #[test]
 fn override_files_change_the_source() {
     let bench = SourceFixture::new();
     for file in ["a.yaml", "b.yaml", "c.yaml", "deep/d.yaml"] {
         bench.write(&format!("app/{file}"), MAP);
     }
-    // The application doesn't have a name in this test, so the file for a named application doesn't apply.
+    // In this test, the Application has no name, so a file for a named Application has no effect.
     bench.write("app/.argocd-source-other.yaml", "directory: {exclude: '*'}");
     for (content, expected) in [
         ("", &["app/a.yaml", "app/b.yaml", "app/c.yaml"][..]),
         ("directory: {recurse: true}", &["app/a.yaml", "app/b.yaml", "app/c.yaml", "app/deep/d.yaml"]),
         ("directory: {exclude: 'b*'}", &["app/a.yaml", "app/c.yaml"]),
-        // The file can't specify another location.
+        // Overrides can't change the location of the source.
         (
             "path: other\nrepoURL: https://example.com/x\ntargetRevision: gone",
             &["app/a.yaml", "app/b.yaml", "app/c.yaml"],
@@ -290,7 +294,7 @@ fn override_files_change_the_source() {
         bench.commit();
         assert_eq!(bench.files(&source("app")).unwrap(), expected, "{content}");
     }
-    // The file takes precedence over the source, field by field.
+    // Fields in the overrides take precedence over the same fields in the source.
     bench.write("app/.argocd-source.yaml", "directory: {include: '[ab]*'}");
     bench.commit();
     let said = directory("app", false, "c*", "a*");

@@ -1,4 +1,4 @@
-//! Tests of signatures created by gpg. The results are compared with gpg's own results.
+//! Tests for signatures that gpg has created. The results must be the same as gpg's.
 
 use std::path::Path;
 
@@ -39,7 +39,7 @@ impl SignatureFixture {
         self.repositories.set_credentials(credentials)
     }
 
-    /// Checks that a revision is signed with one of these keys.
+    /// Checks that a revision is signed with one of these keys, at the given time.
     fn check(&self, revision: &str, by: &[String], now: Timestamp) -> Result<(), String> {
         let source = ApplicationSource { repo_url: "./signed.git".into(), ..ApplicationSource::default() };
         let repository = self.repositories.open(&source.repo_url, self.folder.path()).unwrap();
@@ -64,15 +64,15 @@ fn ids(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| signed_commits::key_id(name)).collect()
 }
 
-/// Returns the expected error for a row. It follows gpg's result, except for cases in which Tidegate's rules
-/// are stricter.
+/// Returns the expected error for a row of the table. The error corresponds to gpg's result, except where
+/// Tidegate is stricter.
 fn expected(row: &Value) -> Option<String> {
     let (name, word) = (row["name"].as_str().unwrap(), row["gpg"].as_str().unwrap());
     let with = |who: &str, rest: &str| Some(format!("with key {}{rest}", signed_commits::key_id(who)));
     match (word, name) {
         ("GOODSIG", "by-frank") => with("frank", ", but project 'shop' requires a signature with"),
         ("GOODSIG", "by-alice-sha1") => with("alice", " that uses SHA1, which is not secure"),
-        ("GOODSIG", "v9.0.0") => Some("has the signature of another tag, v1.0.0".to_owned()),
+        ("GOODSIG", "v9.0.0") => Some("has the signature of a different tag, v1.0.0".to_owned()),
         ("GOODSIG", _) => None,
         ("BADSIG", _) => with("alice", ": the content was changed"),
         ("EXPKEYSIG", _) => with("carol", ", which expired at 2020-12-31T00:00:00"),
@@ -90,8 +90,8 @@ fn verdicts_match_gpg() {
     let bench = SignatureFixture::new(&ALL);
     let table = signed_commits::gpg_results();
     assert!(table.len() >= 15);
-    // The required keys are all keys except frank's, so frank's valid signatures are not accepted. They
-    // include the key of erin, which is missing from the keyring.
+    // All keys are required except for frank's, so frank's valid signatures must be rejected. The key of erin
+    // is required but missing from the keyring.
     let wanted = ids(&["alice", "bob", "carol", "dora", "erin"]);
     for row in &table {
         let name = row["name"].as_str().unwrap();
@@ -107,7 +107,7 @@ fn verdicts_match_gpg() {
                 );
             }
         }
-        // Repeating the check has the same result.
+        // A repeated check, which uses the cache, must have the same result.
         assert_eq!(bench.check(name, &wanted, now()).is_ok(), expected(row).is_none(), "{row}");
     }
 }
@@ -116,7 +116,7 @@ fn verdicts_match_gpg() {
 fn a_tag_is_checked_where_the_revision_is_one() {
     let bench = SignatureFixture::new(&ALL);
     let wanted = ids(&["alice"]);
-    // The commit's own ID refers to the commit, which isn't signed.
+    // The ID of the commit refers to the commit itself, which isn't signed.
     let commit =
         bench.repositories.open("./signed.git", bench.folder.path()).unwrap().resolve("v1.0.0").unwrap();
     assert!(bench.check(&commit, &wanted, now()).unwrap_err().contains("commit"));
@@ -124,11 +124,11 @@ fn a_tag_is_checked_where_the_revision_is_one() {
         ("v1.0.0", true),
         ("~1.0.0", true),
         ("refs/tags/v1.0.0", true),
-        // The commit is signed, but its annotated tag isn't.
+        // The commit is signed, but the annotated tag isn't.
         ("by-alice", true),
         ("v2.0.0", false),
         ("~2.0.0", false),
-        // This is a lightweight tag.
+        // This tag is a lightweight tag.
         ("v3.0.0", true),
         ("", false),
         ("main", false),
@@ -157,19 +157,19 @@ fn time_and_keys_change_the_verdict() {
     assert_eq!(bench.check(name, &alice, day), Ok(()));
     assert!(
         bench.check(name, &alice, now()).unwrap_err().contains("expired at"),
-        "although it was valid before"
+        "the cached signature has expired"
     );
     assert_eq!(bench.check("by-carol", &carol, at("2020-07-01T00:00:00Z")), Ok(()));
     assert!(bench.check("by-carol", &carol, now()).unwrap_err().contains("expired"));
-    // The signature or the key was created after this time.
+    // At this time, the signature or the key hasn't been created yet.
     for early in ["2025-06-01T00:00:00Z", "2024-01-01T00:00:00Z"] {
         assert!(bench.check("by-alice", &alice, at(early)).unwrap_err().contains("in the future"), "{early}");
     }
     assert_eq!(bench.check("by-alice", &alice, now()), Ok(()));
-    assert!(!bench.set_keys(&ALL), "they are the same");
+    assert!(!bench.set_keys(&ALL), "the keys have not changed");
     assert!(bench.set_keys(&["bob"]));
     assert!(bench.check("by-alice", &alice, now()).unwrap_err().contains("has no such key"));
-    // A key that is stored under another key's name isn't used.
+    // The name of the entry is the ID of another key, so the key isn't used.
     let mut renamed = signed_commits::public_keys(&["frank"]).as_value().clone();
     let frank = renamed["data"][signed_commits::key_id("frank")].take();
     renamed["data"] = serde_json::json!({signed_commits::key_id("alice"): frank, "readme": "none"});

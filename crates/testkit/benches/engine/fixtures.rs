@@ -51,7 +51,7 @@ pub fn config_map(name: &str, wave: usize) -> String {
     )
 }
 
-/// Returns a custom resource of one of two alternating kinds, so that each is a separate kind group.
+/// Returns a custom resource of one of two alternating kinds, so that each resource is a separate kind group.
 pub fn alternating_resource(name: &str, wave: usize, number: usize) -> String {
     let kind = if number.is_multiple_of(2) { "Ping" } else { "Pong" };
     format!(
@@ -60,7 +60,7 @@ pub fn alternating_resource(name: &str, wave: usize, number: usize) -> String {
     )
 }
 
-/// Returns the definitions of these kinds, in the previous wave.
+/// Returns the definitions of the two alternating kinds, in the previous wave.
 pub fn alternating_definitions(wave: i64) -> String {
     let define = |kind: &str| {
         let (singular, plural) = (kind.to_lowercase(), format!("{}s", kind.to_lowercase()));

@@ -1,4 +1,4 @@
-//! Disk flushes per wave, independent of its width.
+//! Number of disk flushes per wave, which must not depend on the wave's width.
 
 use tidegate_model::OperationPhase;
 
@@ -9,8 +9,7 @@ use crate::fixtures::{
 
 const WAVES: usize = 20;
 
-/// Returns the number of flushes per wave: the additional flushes for `WAVES` more waves, divided by their
-/// number.
+/// Returns the number of flushes per wave: the additional flushes for `WAVES` more waves, divided by `WAVES`.
 fn measure_flushes(width: usize, make: fn(&str, usize) -> String) -> f64 {
     let count = |waves: usize| {
         let folder = tempfile::tempdir().unwrap();

@@ -65,7 +65,7 @@ pub async fn start_waiting_operations(
     for _ in 0..operations {
         questions.recv().await.unwrap();
     }
-    // The gate's answers are written with the next flush, at most two seconds later.
+    // The gate's answers are written with the next flush, which happens within two seconds.
     tokio::time::sleep(Duration::from_secs(5)).await;
     engine
 }

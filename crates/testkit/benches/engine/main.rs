@@ -1,8 +1,8 @@
 //! The figures of BENCHMARKS.md: `cargo bench` prints them as a Markdown table.
 //!
 //! This is a plain program without a statistics harness, because the longest measurements take seconds, and
-//! some don't measure time. Each measurement runs in its own process, so that it doesn't share memory or
-//! caches with another one. `cargo bench -- memory` runs only the measurements with this word in their names.
+//! some don't measure time. Each measurement runs in its own process, so that measurements don't share memory
+//! or caches. `cargo bench -- memory` runs only the measurements whose names contain `memory`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,7 +24,7 @@ mod volume;
 
 use std::process::Command;
 
-/// Allocator of released commands, whose memory is measured.
+/// The allocator of released binaries, because the measurements include memory.
 #[cfg(all(feature = "jemalloc", target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -59,7 +59,7 @@ const MEASUREMENTS: [Measurement; 8] = [
     ("volume", volume::measure),
 ];
 
-/// Environment variable that makes a child process run only one measurement.
+/// Environment variable with the name of the only measurement that a child process runs.
 const ONLY: &str = "TIDEGATE_BENCH_ONLY";
 
 fn main() {

@@ -18,7 +18,7 @@ const WAVES: usize = 100;
 const WIDTH: usize = 100;
 const RUNS: usize = 11;
 
-/// Returns the processor time of this thread. On a shared machine, wall time isn't meaningful.
+/// Returns this thread's processor time. On a shared machine, wall time isn't meaningful.
 fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
@@ -72,8 +72,7 @@ pub fn measure() -> Vec<Line> {
         Timestamp::from_millis(0),
         None,
     ));
-    // The expected state of the cluster after the sync: the same objects, in the form in which the cluster
-    // returns them.
+    // The cluster after the sync contains the same objects, in the form in which the cluster returns them.
     let applied = planned.unwrap().manifests.into_iter().map(|object| LiveObject::share(Arc::new(object)));
     let applied: Vec<LiveObject> = applied.collect();
     let again = time(&applied);

@@ -15,7 +15,7 @@ pub fn measure() -> Vec<Line> {
     let log = open_log(folder.path());
     let before = runtime();
     before.block_on(async { drop(start_waiting_operations(&log, OPERATIONS).await) });
-    // Simulates a crash: the engine isn't shut down.
+    // Simulate a crash by not shutting down the engine.
     before.shutdown_timeout(std::time::Duration::from_secs(5));
     drop(log);
     runtime().block_on(async {

@@ -32,7 +32,7 @@ struct RunTimes {
 pub fn process_cpu_time() -> Duration {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let of_thread = |folder: std::path::PathBuf| {
-        // A thread may end before its file is read.
+        // The thread may end before its file is read.
         let text = std::fs::read_to_string(folder.join("schedstat")).unwrap_or_default();
         text.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
     };

@@ -1,4 +1,5 @@
-//! Peak memory of syncs with many objects, measured for the command itself on the simulated cluster.
+//! Peak memory of syncs with many objects. The measured process is the command itself, with the simulated
+//! cluster.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use crate::fixtures::config_map;
 const OBJECTS: usize = 20_000;
 const FILES: usize = 10;
 const TARGET: &str = "≤ 350 MiB";
-/// Polling interval. The kernel keeps the peak, so only the last moments before the exit are missed.
+/// Polling interval. The kernel records the peak, so only the last moments before the exit are missed.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 pub fn measure() -> Vec<Line> {

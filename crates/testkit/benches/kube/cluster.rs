@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tidegate_testkit::kube::{ApiClient, ControlPlane, Mark, Options, User};
 use tokio::runtime::{Builder, Runtime};
 
-/// Environment of the contenders. It doesn't have controllers or nodes, because ConfigMaps don't need them
+/// Environment of the contenders. Controllers and nodes aren't started, because ConfigMaps don't need them
 /// and they would use processor time.
 pub struct Environment {
     runtime: Runtime,
@@ -56,7 +56,7 @@ impl Environment {
         self.runtime.block_on(self.control_plane.create_namespace("bench")).unwrap()
     }
 
-    /// Checks that all objects exist, then removes them, so that the next contender starts under the same
+    /// Checks that all objects exist, and then removes them, so that the next contender starts under the same
     /// conditions.
     pub fn check_and_clear(&self, namespace: &str, expected: usize) {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");

@@ -16,7 +16,7 @@ pub struct Manifests {
 const FILES: usize = 10;
 
 impl Manifests {
-    /// Writes ConfigMaps, distributed over this number of waves.
+    /// Writes `count` ConfigMaps, distributed over the given number of waves.
     pub fn write(folder: &Path, count: usize, waves: usize) -> Self {
         fs::create_dir_all(folder).unwrap();
         let per_file = count / FILES;

@@ -1,5 +1,5 @@
-//! Lower bound for any program: one server-side apply per object, 16 at a time, on one HTTP/2 connection. It
-//! doesn't include reads, persistence, comparisons, waits or reading files.
+//! Lower bound for any program: one server-side apply per object, 16 at a time, on a single HTTP/2
+//! connection. The time doesn't include reads, persistence, comparisons, waits or reading files.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};

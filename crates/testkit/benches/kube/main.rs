@@ -1,8 +1,8 @@
 //! The figures for real clusters in BENCHMARKS.md: `just bench-kube` prints them as Markdown tables.
 //!
 //! Compares Tidegate with alternatives on a local control plane with the same manifests: kubectl, and a bare
-//! loop of requests as a lower bound for any program. Each repetition runs all contenders, each time starting
-//! with a different one, so that changes in the machine's speed affect all of them equally. Programs are
+//! loop of requests as a lower bound for any program. Each repetition runs all contenders and starts with a
+//! different contender, so that changes in the machine's speed affect all contenders equally. Programs are
 //! timed from start to exit. `just bench-kube 3` makes three repetitions instead of five. `just bench-kube
 //! "one wave" memory` runs only measurements whose names contain one of these words.
 #![allow(
@@ -34,7 +34,7 @@ const OBJECTS: usize = 1_000;
 const MEMORY_OBJECTS: usize = 5_000;
 const REPETITIONS: usize = 5;
 
-/// Contender and measurement. Each name is a row of the table.
+/// Contender and measurement. Each name is a table row.
 const ONE_WAVE: &str = "tidegate, one wave";
 const TEN_WAVES: &str = "tidegate, ten waves";
 const NO_DRY_RUN: &str = "tidegate --no-dry-run, one wave";
@@ -113,7 +113,7 @@ const FIRST: &str = "first";
 const AGAIN: &str = "again";
 const OUT_OF_SYNC: &str = "again, only out-of-sync objects";
 
-/// Targets of the first figure relative to the second.
+/// Targets for the first figure, relative to the second.
 const TARGETS: [Target; 7] = [
     Target { row: (ONE_WAVE, FIRST), baseline: (SERVER_SIDE, FIRST), max_ratio: 0.5 },
     Target { row: (NO_DRY_RUN, FIRST), baseline: (SERVER_SIDE, FIRST), max_ratio: 0.3 },
@@ -188,7 +188,7 @@ fn record_run(
     results.add(what, took, requests, objects);
 }
 
-/// Measures the peak memory of a sync of many objects. Uses separate runs, because polling takes time.
+/// Measures the peak memory of a sync of many objects in separate runs, because polling takes time.
 fn measure_memory(environment: &Environment) {
     let many = Manifests::write(&environment.folder().join("many"), MEMORY_OBJECTS, 1);
     println!(

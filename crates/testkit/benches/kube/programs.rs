@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use crate::cluster::Environment;
 use crate::input::Manifests;
 
-/// Polling interval of memory. The kernel keeps the peak, so only the last moments before the exit are missed.
+/// Polling interval for memory. The kernel records the peak, so only the last moments before the exit are
+/// missed.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A program with its arguments, ready to run.
@@ -28,7 +29,7 @@ impl Program {
         Self { command, errors: environment.folder().join("errors.txt") }
     }
 
-    /// Returns `kubectl apply` with these options and the default settings.
+    /// Returns `kubectl apply` with the given options, and default settings otherwise.
     pub fn kubectl(
         environment: &Environment,
         namespace: &str,
@@ -56,7 +57,7 @@ impl Program {
         took
     }
 
-    /// Returns the peak of its resident memory.
+    /// Returns the peak of the program's resident memory in MiB.
     pub fn peak_mib(self) -> f64 {
         let (mut child, errors) = self.start();
         let status = format!("/proc/{}/status", child.id());

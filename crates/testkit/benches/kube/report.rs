@@ -7,7 +7,7 @@ use crate::cluster::{Environment, RequestCounts};
 /// Contender and measurement.
 pub type RowName = (&'static str, &'static str);
 
-/// Target of one figure relative to another.
+/// Target for a figure, relative to another figure.
 pub struct Target {
     pub row: RowName,
     pub baseline: RowName,

@@ -33,7 +33,7 @@ fn write_appset(fleet: &Fleet) {
     fs::write(fleet.apps().join("set.yaml"), set.to_string()).unwrap();
 }
 
-/// Creates all Applications, then syncs them to another commit.
+/// Creates all Applications, and then syncs them to another commit.
 fn measure_change(fleet: &Fleet) -> Cost {
     let service = RunningService::simulated(fleet, &["--refresh-every", "0s"]);
     let number = fleet.application_count;
@@ -96,7 +96,7 @@ fn modification_times(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
     all
 }
 
-/// Measures a refresh of an ApplicationSet and its Applications without changes.
+/// Measures a refresh of an unchanged ApplicationSet and its unchanged Applications.
 pub fn measure_refresh(number: usize) -> Vec<Line> {
     let fleet = Fleet::new(number);
     write_appset(&fleet);

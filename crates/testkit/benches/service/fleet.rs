@@ -1,4 +1,4 @@
-//! Many Applications of one repository, each with its own folder of four ConfigMaps.
+//! Many Applications that share a repository. Each has its own folder with four ConfigMaps.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Number of objects of each Application.
+/// Number of objects in each Application.
 pub const OBJECTS: usize = 4;
-/// Number of Applications in one file.
+/// Number of Applications in each file.
 const APPLICATIONS_PER_FILE: usize = 100;
 
 /// A folder with a repository and Applications.
@@ -41,7 +41,7 @@ pub fn program_path() -> PathBuf {
 }
 
 impl Fleet {
-    /// Creates a repository with this number of folders, without Applications.
+    /// Creates a repository with a folder for each Application, but without Applications.
     pub fn new(application_count: usize) -> Self {
         // The folder is next to the build output, because a temporary folder may be in memory, where syncing
         // to disk costs nothing.
@@ -75,7 +75,7 @@ impl Fleet {
         command
     }
 
-    /// Writes another version of an Application's manifests, with these annotations on each object.
+    /// Writes another version of an Application's manifests, with the given annotations on each object.
     pub fn write_manifests(&self, at: usize, version: usize, annotations: &str) {
         let folder = self.repository().join(application_name(at));
         fs::create_dir_all(&folder).unwrap();

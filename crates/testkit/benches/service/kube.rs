@@ -1,4 +1,4 @@
-//! Applications as resources of a real control plane, to which their objects are deployed.
+//! Applications as resources in a real control plane. Their objects are deployed to the same control plane.
 
 use std::process::Stdio;
 use std::thread;
@@ -28,8 +28,8 @@ struct Environment {
 }
 
 impl Environment {
-    /// Runs without controllers and nodes, because ConfigMaps don't need them and they would use processor
-    /// time.
+    /// Starts the control plane without controllers and nodes, because ConfigMaps don't need them and they
+    /// would use processor time.
     fn start(number: usize) -> Self {
         let options = Options { has_nodes: false, has_controllers: false, ..Options::default() };
         let control_plane = ControlPlane::start(options).unwrap_or_else(|error| panic!("{error}"));
@@ -119,7 +119,7 @@ pub fn measure(number: usize) -> Vec<Line> {
     lines
 }
 
-/// Measures the time from the webhook of a push to the first write of a manifest.
+/// Measures the time between a push webhook and the first write of a manifest.
 fn measure_pushes(environment: &Environment, service: &RunningService) -> Line {
     let number = environment.fleet.application_count;
     let mut took: Vec<Duration> = Vec::new();
@@ -150,7 +150,7 @@ fn measure_pushes(environment: &Environment, service: &RunningService) -> Line {
     Line::new("from a webhook to the first write of a manifest", figure, "≤ 500 ms")
 }
 
-/// Measures a comparison of all Applications without changes.
+/// Measures a comparison of all unchanged Applications.
 fn measure_comparisons(environment: &Environment, service: &RunningService) -> Line {
     let number = environment.fleet.application_count;
     let compare = || {

@@ -1,8 +1,10 @@
-//! The figures of a service in BENCHMARKS.md: `tidegate serve` measured from outside. Times are between two states of its API;
-//! processor time and memory come from the kernel; requests and writes are counted by the cluster.
+//! The figures of a service in BENCHMARKS.md: `tidegate serve` measured from outside. Each time is the time
+//! between two states of its API. The kernel reports processor time and memory. The cluster counts requests
+//! and writes.
 //!
-//! `cargo bench --bench service -- rollout storm` runs only these measurements. A number after `=` sets the
-//! number of Applications (`kube=200`). `TIDEGATE_BENCH_PROGRAM` names another build of the program.
+//! `cargo bench --bench service -- rollout storm` runs only the measurements `rollout` and `storm`. A number
+//! after `=` sets the number of Applications (`kube=200`). `TIDEGATE_BENCH_PROGRAM` is the path of another
+//! build of the program.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -53,12 +55,12 @@ const MEASUREMENTS: [Measurement; 6] = [
     ("page", 10_000, page::measure_page),
 ];
 
-/// Formats a time for people.
+/// Formats a duration for human readers.
 pub fn format_seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-/// Formats a time per item.
+/// Formats a duration per item.
 pub fn format_per_item(time: Duration, number: usize) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1000.0 / number as f64)
 }

@@ -1,4 +1,5 @@
-//! The page with many Applications, in a real browser: time to first content, time of row updates, and memory of its tab.
+//! The page with many Applications in a real browser: time until content is visible, time of row updates, and
+//! memory of the tab.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -13,10 +14,10 @@ use crate::fleet::{Fleet, Policy, application_name};
 use crate::service::RunningService;
 use crate::{Line, format_seconds};
 
-/// Number of opened views, and of changed rows.
+/// Number of opened views, and number of changed rows.
 const REPETITIONS: usize = 10;
 
-/// Script that runs before the page: records when the first rows are visible, and when a row changes.
+/// Script that runs before the page. It records when the first rows become visible, and when a row changes.
 const WATCH_SCRIPT: &str = "
     window.seen = {};
     const painted = (then) => requestAnimationFrame(() => setTimeout(then, 0));
@@ -36,7 +37,7 @@ const WATCH_SCRIPT: &str = "
     }).observe(document, {subtree: true, childList: true, characterData: true});
 ";
 
-/// Measures the list, a row of it, and the memory after all rows were visible and changed.
+/// Measures the list, the updates of its rows, and the memory after all rows were visible and have changed.
 pub fn measure_page(number: usize) -> Vec<Line> {
     if let Some(missing) = missing_requirement() {
         panic!("{missing}");
@@ -126,7 +127,8 @@ fn measure_row_updates(fleet: &Fleet, service: &RunningService, browser: &Browse
     all
 }
 
-/// Returns changed Applications with the time at which another subscriber receives the event, in milliseconds.
+/// Listens for events. For each changed Application, sends the time in milliseconds at which this subscriber
+/// received the event.
 fn listen_for_events(service: &RunningService) -> Receiver<(f64, Value)> {
     let mut stream = TcpStream::connect(service.address()).unwrap();
     write!(stream, "GET /api/v1/events HTTP/1.0\r\nhost: localhost\r\n\r\n").unwrap();

@@ -15,7 +15,7 @@ use crate::fleet::Fleet;
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(250);
 /// Minimum ratio of the interval to the duration of a poll.
 const POLL_INTERVAL_RATIO: u32 = 20;
-/// Maximum interval, so that a temporarily busy service is not polled too late.
+/// Maximum poll interval, so that a service that is busy for a moment is still polled in time.
 const POLL_INTERVAL_MAX: Duration = Duration::from_secs(2);
 /// Maximum time to wait until the service is idle.
 const IDLE_PERIOD: Duration = Duration::from_secs(40);
@@ -140,8 +140,8 @@ impl RunningService {
         }
     }
 
-    /// Waits until the service is idle, that is, until it uses almost no processor time for five seconds. The
-    /// wait is limited, because log cleanup takes minutes after a storm.
+    /// Waits until the service is idle, which means that it uses almost no processor time for five seconds.
+    /// The wait is limited, because log cleanup takes minutes after a storm.
     pub fn wait_until_idle(&self) {
         let started = Instant::now();
         let mut before = self.cpu_time();
@@ -178,7 +178,7 @@ impl RunningService {
     /// Returns the service's processor time.
     pub fn cpu_time(&self) -> Duration {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        // The process name may contain spaces; the rest of the line doesn't.
+        // The process name may contain spaces, but the rest of the line doesn't.
         let fields: Vec<&str> = text.rsplit(')').next().unwrap().split_whitespace().collect();
         let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
         Duration::from_secs_f64(ticks / TICKS)
@@ -206,7 +206,8 @@ impl RunningService {
 
 impl Drop for RunningService {
     fn drop(&mut self) {
-        // The service has already exited, unless a measurement was aborted.
+        // An error means that the service has already exited. It is still running only if a measurement was
+        // aborted.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

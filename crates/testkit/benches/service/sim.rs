@@ -9,7 +9,8 @@ use crate::service::RunningService;
 use crate::{Line, format_per_item, format_seconds};
 
 const IDLE: Duration = Duration::from_secs(30);
-/// Comparison data is dropped within a minute, and the allocator returns its memory.
+/// Time after which unused comparison data has been dropped and the allocator has returned its memory. The
+/// data is dropped within a minute.
 const CACHE_DROPPED_AFTER: Duration = Duration::from_secs(90);
 
 /// Syncs all Applications, leaves them idle, and changes them with one commit.
@@ -32,7 +33,7 @@ pub fn measure_storm(number: usize) -> Vec<Line> {
     service.wait_until_idle();
     let writes = OBJECTS * number;
     service.stop();
-    // Measures memory with and without Applications. The cluster and the log are the same in both cases.
+    // Measure the memory with and without Applications. The cluster and the log are the same in both cases.
     let with = measure_resident(&fleet, number);
     fs::remove_dir_all(fleet.apps()).unwrap();
     fs::create_dir(fleet.apps()).unwrap();

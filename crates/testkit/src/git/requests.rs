@@ -32,7 +32,7 @@ pub struct Request {
 /// A request, its headers and its body.
 type ParsedRequest = (Request, BTreeMap<String, String>, Vec<u8>);
 
-/// Reads a request; `None` if there is none.
+/// Reads a request. Returns `None` if the client sent nothing.
 pub(super) fn read_request(stream: &mut dyn super::Duplex) -> io::Result<Option<ParsedRequest>> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();

@@ -14,11 +14,11 @@ use super::{ApiClient, KubeError};
 pub struct User(std::borrow::Cow<'static, str>);
 
 impl User {
-    /// The program under test. A role binding allows it to do everything.
+    /// The program under test, which has all permissions.
     pub const ENGINE: &User = &User(std::borrow::Cow::Borrowed("engine"));
-    /// kube-controller-manager and the nodes.
+    /// kube-controller-manager and the simulated nodes.
     pub const CONTROLLERS: &User = &User(std::borrow::Cow::Borrowed("controllers"));
-    /// The test itself, which acts like another user. It may do everything.
+    /// The test itself, which acts like another user and has all permissions.
     pub const OBSERVER: &User = &User(std::borrow::Cow::Borrowed("observer"));
 
     /// Returns the user name.
@@ -26,7 +26,7 @@ impl User {
         &self.0
     }
 
-    /// Returns one of the users who have no permissions until they are granted a role.
+    /// Returns a user without permissions. A role must grant them.
     pub(super) fn without_rights(number: usize) -> Self {
         Self(format!("limited-{number:02}").into())
     }
@@ -36,7 +36,7 @@ impl User {
     }
 }
 
-/// Number of users without permissions. They must be known when the API server starts.
+/// Number of users without permissions. The API server must know all users when it starts.
 pub(super) const USERS_WITHOUT_RIGHTS: usize = 32;
 
 fn all_users() -> impl Iterator<Item = User> {
@@ -46,7 +46,7 @@ fn all_users() -> impl Iterator<Item = User> {
         .chain((0..USERS_WITHOUT_RIGHTS).map(User::without_rights))
 }
 
-/// Folder and address of the control plane, for access to it.
+/// Folder and address of the control plane, for access to the API server.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     pub(super) folder: PathBuf,
@@ -72,8 +72,8 @@ impl Access {
         self.write_file("service-accounts.pub", key.public_key_pem().as_bytes())
     }
 
-    /// Writes a kubeconfig for each user, once the API server has created its certificate. Every file contains all users as
-    /// contexts, with its own user as the current context.
+    /// Writes a kubeconfig for each user, once the API server has created its certificate. Every file
+    /// contains all users as contexts. The file's own user is the current context.
     pub(super) fn write_kubeconfigs(&self) -> Result<(), KubeError> {
         let users: Vec<Value> =
             all_users().map(|user| json!({"name": user.name(), "user": {"token": user.token()}})).collect();

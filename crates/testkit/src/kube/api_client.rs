@@ -12,13 +12,13 @@ use tokio::time::{sleep, timeout};
 
 use super::error::{CallError, KubeError};
 
-/// Polling interval for [`ApiClient::wait_until`]. Eight tests use the server at the same time, and on two
-/// cores polling slows down the others.
+/// Polling interval for [`ApiClient::wait_until`]. Several tests use the server at the same time, and on two
+/// cores, polling slows down the other tests.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Time limit for [`ApiClient::wait_until`].
+/// Maximum time that [`ApiClient::wait_until`] waits.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Sends requests as one user. Can be used only in the runtime in which it was created.
+/// Client that sends requests as a specific user. Can be used only in the runtime in which it was created.
 #[derive(Clone)]
 pub struct ApiClient {
     client: Client,
@@ -45,7 +45,7 @@ impl ApiClient {
         self.send(Method::GET, path, "application/json", &Value::Null).await
     }
 
-    /// Reads an object; `None` if it does not exist.
+    /// Reads an object. Returns `None` if the object doesn't exist.
     pub async fn find(&self, path: &str) -> Result<Option<Value>, CallError> {
         match self.get(path).await {
             Ok(found) => Ok(Some(found)),
@@ -64,7 +64,7 @@ impl ApiClient {
         self.send(Method::PUT, path, "application/json", body).await
     }
 
-    /// Merges a patch.
+    /// Applies a merge patch.
     pub async fn patch(&self, path: &str, body: &Value) -> Result<Value, CallError> {
         self.send(Method::PATCH, path, "application/merge-patch+json", body).await
     }
@@ -74,7 +74,7 @@ impl ApiClient {
         self.send(Method::PATCH, path, "application/apply-patch+yaml", body).await
     }
 
-    /// Deletes an object, with `DeleteOptions`.
+    /// Deletes an object. `options` contains the `DeleteOptions`.
     pub async fn delete(&self, path: &str, options: &Value) -> Result<Value, CallError> {
         self.send(Method::DELETE, path, "application/json", options).await
     }
@@ -85,8 +85,8 @@ impl ApiClient {
         self.client.request_text(request).await.map_err(|error| call_error(&Method::GET, path, &error))
     }
 
-    /// Waits until the object at a path satisfies a predicate, and returns it. The object may be absent at first. Panics after
-    /// ten minutes.
+    /// Waits until the object at a path satisfies a predicate, and returns the object. The object may be
+    /// absent at first. Panics after ten minutes.
     pub async fn wait_until(&self, path: &str, request: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
         let mut last = None;
         let looking = async {
@@ -104,7 +104,7 @@ impl ApiClient {
         last
     }
 
-    /// Watches for changes. Each has a type and an object.
+    /// Watches for changes. Each change has a type and an object.
     pub(super) async fn watch(
         &self,
         path: &str,
@@ -139,7 +139,7 @@ impl ApiClient {
     }
 }
 
-/// An event of a watch.
+/// A watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WatchChange {
     Applied,

@@ -30,7 +30,7 @@ pub(super) fn api_arguments(assets: &Assets, etcd: u16, port: u16) -> Vec<String
         "--service-cluster-ip-range=10.0.0.0/16",
         "--audit-policy-file=audit-policy.json",
         "--audit-log-path=audit.log",
-        // Entries are written to the log before the response is sent.
+        // Log each request before its response is sent, so that tests find it.
         "--audit-log-mode=blocking",
         "--audit-log-maxsize=4096",
     ];
@@ -39,7 +39,7 @@ pub(super) fn api_arguments(assets: &Assets, etcd: u16, port: u16) -> Vec<String
     arguments
 }
 
-/// Returns feature gates that later versions enable by default.
+/// Returns feature gates that only later versions enable by default.
 fn feature_gates(assets: &Assets) -> Option<String> {
     (assets.minor() < 21).then(|| "--feature-gates=TTLAfterFinished=true".to_owned())
 }

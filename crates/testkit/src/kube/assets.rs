@@ -1,4 +1,4 @@
-//! Location of the binaries, from `scripts/kube-assets`.
+//! Location of the Kubernetes binaries, as found by `scripts/kube-assets`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use super::KubeError;
 #[derive(Clone, Debug)]
 pub struct Assets {
     folder: PathBuf,
-    /// Minor version of Kubernetes, for example 20 for 1.20.2.
+    /// Minor version of Kubernetes, such as 20 for 1.20.2.
     minor: u32,
 }
 
-/// Availability of the tested Kubernetes versions on this machine.
+/// The tested Kubernetes versions, and their availability on this machine.
 #[derive(Clone, Debug)]
 pub struct AssetInventory {
     /// Available versions, oldest first.
@@ -26,7 +26,8 @@ pub struct AssetInventory {
 }
 
 impl Assets {
-    /// Finds the oldest version installed on this machine. If there is none, [`KubeError::NoAssets`] contains instructions.
+    /// Finds the oldest version that is installed on this machine. If no version is installed,
+    /// [`KubeError::NoAssets`] contains instructions.
     pub fn find() -> Result<Self, KubeError> {
         let AssetInventory { available, instructions: advice, .. } = AssetInventory::find()?;
         available.into_iter().next().ok_or(KubeError::NoAssets(advice))
@@ -47,13 +48,13 @@ impl Assets {
 }
 
 impl AssetInventory {
-    /// Finds the binaries.
+    /// Finds the binaries of all tested versions.
     pub fn find() -> Result<Self, KubeError> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/kube-assets");
         let failed = |why| KubeError::Program { program: script.display().to_string(), why };
         let output = Command::new(&script).output().map_err(failed)?;
         let instructions = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        // Exit code 1 means that there are none; any other code is an error.
+        // With exit code 1, the script reports that no version was found. Any other code is an error.
         if !matches!(output.status.code(), Some(0 | 1)) {
             return Err(failed(io::Error::other(instructions)));
         }

@@ -54,7 +54,7 @@ pub struct AuditEvent {
 }
 
 impl AuditEvent {
-    /// Returns true if the request is intended to change something. Reviews are creations that don't change
+    /// Returns true if the request is intended to change something. Reviews are created but don't change
     /// anything.
     pub fn is_write(&self) -> bool {
         let is_question = matches!(self.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io");
@@ -62,7 +62,7 @@ impl AuditEvent {
             && matches!(self.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection")
     }
 
-    /// Returns true if the request changed something, or would have changed something if it weren't a dry run.
+    /// Returns true if the request changed something, or would have if it weren't a dry run.
     pub fn has_succeeded(&self) -> bool {
         (200..300).contains(&self.code)
     }
@@ -93,7 +93,7 @@ impl Audit {
         self.filter(|event| event.user == user.name())
     }
 
-    /// Keeps only the requests about objects in one namespace, and about the namespace itself.
+    /// Keeps only the requests for objects in a namespace, and for the namespace itself.
     #[must_use]
     pub fn in_namespace(self, namespace: &str) -> Self {
         self.filter(|event| {
@@ -101,7 +101,7 @@ impl Audit {
         })
     }
 
-    /// Keeps only the successful writes, without dry runs and rejected writes.
+    /// Keeps only the successful writes. Removes dry runs and rejected writes.
     #[must_use]
     pub fn successful_writes(self) -> Self {
         self.filter(|event| event.is_write() && event.has_succeeded() && !event.dry_run)
@@ -120,9 +120,9 @@ impl Audit {
     }
 }
 
-/// Returns the audit policy, which covers everything except reads by controllers. It includes the options for
-/// deletions, because they mark dry runs. It also includes the responses to the engine's creations, because
-/// they contain the generated name.
+/// Returns the audit policy, which covers everything except reads by controllers. For deletions, the log
+/// includes the options, because they mark dry runs. For the engine's creations, the log includes the
+/// responses, because they contain the generated names.
 pub(super) fn audit_policy() -> Value {
     let (controllers, engine) = (User::CONTROLLERS.name(), User::ENGINE.name());
     json!({
@@ -139,12 +139,13 @@ pub(super) fn audit_policy() -> Value {
     })
 }
 
-/// Kinds by plural name. They are requested again whenever a new name occurs.
+/// Kinds by plural name. They are discovered again whenever an unknown name occurs.
 #[derive(Debug, Default)]
 pub(super) struct KindsByPlural(BTreeMap<(String, String), String>);
 
 impl KindsByPlural {
-    /// Runs a discovery if any of the given kinds is unknown. Kinds that were served earlier remain known.
+    /// Discovers the served kinds if any of the requests is for an unknown kind. Kinds that were served
+    /// earlier remain known.
     pub(super) async fn discover_missing(
         &mut self,
         caller: &ApiClient,
@@ -188,13 +189,13 @@ impl KindsByPlural {
     }
 }
 
-/// Returns the current end of the log.
+/// Returns the position of the log's current end.
 pub(super) fn end_of_log(path: &Path) -> Mark {
     Mark(std::fs::metadata(path).map_or(0, |file| file.len()))
 }
 
-/// Reads complete lines from a position. If `texts` isn't empty, reads only lines that contain one of them. A
-/// line that was incomplete at the position belongs to the part before it.
+/// Reads complete lines from a position. If `texts` isn't empty, reads only lines that contain at least one
+/// of the texts. Skips the rest of a line that had started before the position.
 pub(super) fn read_events(path: &Path, from: Mark, texts: &[&str]) -> Result<Vec<AuditEvent>, KubeError> {
     let failed = |why| KubeError::File { path: path.to_owned(), why };
     let mut file = File::open(path).map_err(failed)?;
@@ -223,7 +224,7 @@ fn parse_event(line: &Value) -> AuditEvent {
     let (verb, uri) = (text_at(line, "/verb"), text_at(line, "/requestURI"));
     let options = line.get("requestObject").filter(|_| verb.starts_with("delete")).cloned();
     let judged = options.as_ref().is_some_and(|options| !list_at(options, "dryRun").is_empty());
-    // If no client was waiting, there is no response, but the request contains the name.
+    // If the client disconnected, there is no response, but the request contains the name.
     let names = ["/objectRef/name", "/responseObject/metadata/name", "/requestObject/metadata/name"];
     let name =
         names.into_iter().map(|path| text_at(line, path)).find(|name| !name.is_empty()).unwrap_or_default();
@@ -239,7 +240,7 @@ fn parse_event(line: &Value) -> AuditEvent {
         resource: text_at(line, "/objectRef/resource"),
         subresource: text_at(line, "/objectRef/subresource"),
         kind: String::new(),
-        // For a request about a namespace itself, the server's entry contains the namespace twice.
+        // For a request for a namespace itself, the server fills in both the namespace and the name.
         namespace: text_at(line, "/objectRef/namespace"),
         name,
         dry_run: judged || query.split('&').any(|part| part.starts_with("dryRun=")),

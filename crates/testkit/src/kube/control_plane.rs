@@ -31,7 +31,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Returns the same defaults as for the simulated cluster.
+    /// Returns the defaults, which are the same as for the simulated cluster.
     fn default() -> Self {
         Self {
             has_nodes: true,
@@ -42,12 +42,13 @@ impl Default for Options {
     }
 }
 
-/// Time limit for a server to become ready, even on a busy machine.
+/// Time limit for the start of a server, even on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(600);
-/// Maximum number of attempts to start, because another process may take a port before the server starts.
+/// Maximum number of attempts to start the control plane. Another process may take a port before a server
+/// starts.
 const START_ATTEMPTS_MAX: usize = 4;
 
-/// A running control plane. It is stopped when this value is dropped or the process ends.
+/// A running control plane. The control plane is stopped when this value is dropped or the process ends.
 pub struct ControlPlane {
     access: Access,
     assets: Assets,
@@ -56,7 +57,7 @@ pub struct ControlPlane {
     used_limited_users: AtomicUsize,
     namespace_count: AtomicUsize,
     kinds: tokio::sync::Mutex<KindsByPlural>,
-    // The fields are dropped in this order.
+    // Fields are dropped in declaration order, so the nodes stop before the servers.
     background: BackgroundRuntime,
     servers: Mutex<Servers>,
     _folder_cleanup: Option<FolderCleanup>,
@@ -68,7 +69,7 @@ struct Servers {
     etcd: Server,
 }
 
-/// Runtime of the nodes. It must not be dropped inside another runtime, which would panic.
+/// Runtime of the nodes. Dropping it inside another runtime would panic.
 struct BackgroundRuntime(Option<Runtime>);
 
 impl Drop for BackgroundRuntime {
@@ -82,8 +83,9 @@ impl Drop for BackgroundRuntime {
 static SHARED: OnceLock<ControlPlane> = OnceLock::new();
 
 impl ControlPlane {
-    /// Returns the control plane that all tests in this process share. Tests must not disturb it. Panics if it cannot be started;
-    /// tests run by [`suite`](super::suite) call this only if the binaries exist.
+    /// Returns the control plane that all tests in this process share. Tests must not disturb it. Panics if
+    /// the control plane can't be started. Tests run by [`suite`](super::suite) call this function only if
+    /// the binaries exist.
     pub fn shared() -> &'static Self {
         SHARED.get_or_init(|| Self::start(Options::default()).unwrap_or_else(|error| panic!("{error}")))
     }
@@ -167,17 +169,17 @@ impl ControlPlane {
         &self.access.url
     }
 
-    /// Returns the minor version of Kubernetes, for example 20 for 1.20.2.
+    /// Returns the minor version of Kubernetes, such as 20 for 1.20.2.
     pub fn minor(&self) -> u32 {
         self.assets.minor()
     }
 
-    /// Returns the kubeconfig of a user. It contains all users as contexts.
+    /// Returns the path of a user's kubeconfig, which contains all users as contexts.
     pub fn kubeconfig(&self, user: &User) -> PathBuf {
         self.access.kubeconfig_path(user)
     }
 
-    /// Returns a client for a user. It must be created and used within the same runtime.
+    /// Returns a client for a user. The client can be used only in the current runtime.
     pub fn client(&self, user: &User) -> ApiClient {
         self.access.client(user).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -195,8 +197,8 @@ impl ControlPlane {
         format!("{prefix}-{}", self.namespace_count.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Creates a user who only has the permissions in the given rules. Each rule applies in a namespace, or
-    /// in the whole cluster if the namespace is missing.
+    /// Creates a user who has only the permissions in the given rules. Each rule applies to a namespace, or
+    /// to the whole cluster if no namespace is given.
     pub async fn create_limited_user(&self, grants: &[(Option<&str>, Value)]) -> Result<User, KubeError> {
         let number = self.used_limited_users.fetch_add(1, Ordering::Relaxed);
         if number >= USERS_WITHOUT_RIGHTS {
@@ -224,8 +226,8 @@ impl ControlPlane {
         self.read_audit(mark, None).await
     }
 
-    /// Returns the requests about a namespace, like [`Audit::in_namespace`]. Doesn't parse other requests, which make up most of
-    /// the log of a shared control plane.
+    /// Returns the requests for a namespace, like [`Audit::in_namespace`]. Doesn't parse other requests,
+    /// which make up most of a shared control plane's log.
     pub async fn audit_in_namespace(&self, mark: Mark, namespace: &str) -> Result<Audit, KubeError> {
         Ok(self.read_audit(mark, Some(namespace)).await?.in_namespace(namespace))
     }
@@ -239,7 +241,8 @@ impl ControlPlane {
         let reading = async {
             loop {
                 let mut events = audit::read_events(&path, mark, &texts)?;
-                // Responses sent before the response to the marker request appear in the log before it, or a moment later.
+                // Responses that were sent before the response to the marker request are logged before it, or
+                // a moment later.
                 if !up || events.iter().any(|event| event.uri == sign) {
                     events.retain(|event| !event.uri.starts_with("/version?audited"));
                     return Ok::<_, KubeError>(events);
@@ -270,9 +273,9 @@ impl ControlPlane {
         self.block_on(self.wait_until_ready())
     }
 
-    /// Replaces this cluster with a different one at the same URL, with the same users but without its
-    /// objects. Use this only for control planes without controllers and nodes, which would still know the
-    /// old cluster.
+    /// Replaces this cluster with a different cluster at the same URL, with the same users but without any
+    /// objects. Use this function only for control planes without controllers and nodes, because these would
+    /// still know the old cluster.
     pub fn replace_cluster(&self) -> Result<(), KubeError> {
         self.kill_api_server();
         {
@@ -293,7 +296,7 @@ impl ControlPlane {
         let waiting = async {
             loop {
                 self.check_running()?;
-                // The API server creates its certificate when it is first started.
+                // The API server creates its certificate when it starts for the first time.
                 if let Ok(caller) = self.access.client(User::CONTROLLERS)
                     && let Ok(Ok(answer)) = timeout(Duration::from_secs(5), caller.get_text("/readyz")).await
                     && answer == "ok"
@@ -309,7 +312,7 @@ impl ControlPlane {
         })
     }
 
-    /// Fails if a server has exited.
+    /// Returns an error if a server has exited.
     pub fn check_running(&self) -> Result<(), KubeError> {
         let mut servers = self.servers.lock().unwrap();
         let Servers { controllers, api, etcd } = &mut *servers;
@@ -350,7 +353,7 @@ impl ControlPlane {
         self.servers.lock().unwrap().etcd.signal("CONT")
     }
 
-    /// Waits for a future on our own runtime, regardless of the caller's runtime.
+    /// Waits for a future on the control plane's own runtime, because the caller may already be in a runtime.
     fn block_on<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
         let runtime = self.background.0.as_ref().expect("the runtime is there until the end").handle();
         std::thread::scope(|scope| {
@@ -362,8 +365,8 @@ impl ControlPlane {
     }
 }
 
-/// Creates a folder that is removed with the value or when the process ends. `TIDEGATE_KEEP_KUBE=1` keeps the folder, so that its
-/// logs can be read.
+/// Creates a folder that is removed when the returned value is dropped or the process ends.
+/// `TIDEGATE_KEEP_KUBE=1` keeps the folder and its logs.
 fn create_folder() -> Result<(PathBuf, Option<FolderCleanup>), KubeError> {
     let failed = |why| KubeError::File { path: std::env::temp_dir(), why };
     let path = TempDir::with_prefix("tidegate-kube-").map_err(failed)?.keep();

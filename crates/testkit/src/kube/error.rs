@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-/// Error when running a control plane.
+/// An error that occurs while running a control plane.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeError {
     /// The binaries are not installed.
@@ -19,7 +19,7 @@ pub enum KubeError {
     Ended {
         /// The server.
         server: String,
-        /// The last lines of its log.
+        /// Last lines of the server's log.
         log: String,
     },
     /// A server did not become ready.
@@ -29,7 +29,7 @@ pub enum KubeError {
         server: String,
         /// Time limit in seconds.
         seconds: u64,
-        /// The last lines of its log.
+        /// Last lines of the server's log.
         log: String,
     },
     /// An operation on a file in the control plane's folder failed.
@@ -40,7 +40,7 @@ pub enum KubeError {
         /// Cause of the error.
         why: std::io::Error,
     },
-    /// A line of the audit log cannot be read.
+    /// A line of the audit log is invalid.
     #[error("the audit log, line {line}: {why}")]
     Audit {
         /// Line number, relative to the position at which the read started.
@@ -48,10 +48,10 @@ pub enum KubeError {
         /// Description of the problem.
         why: String,
     },
-    /// The keys could not be created.
+    /// The keys couldn't be created.
     #[error("cannot create keys: {0}")]
     Keys(#[from] rcgen::Error),
-    /// The API server rejected a request of the harness itself.
+    /// The API server rejected a request that the test harness made.
     #[error(transparent)]
     Call(#[from] CallError),
     /// All users without permissions are in use.

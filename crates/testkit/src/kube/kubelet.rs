@@ -1,7 +1,7 @@
 //! A kubelet that serves logs: a node whose containers write lines when a test requests them.
 //!
-//! The API server calls it like any kubelet, over HTTPS, and does not verify its certificate by default. Pods are assigned by
-//! `spec.nodeName`; their status is written by the node simulator or by the test.
+//! The API server calls this kubelet over HTTPS, like any kubelet, and doesn't verify its certificate by
+//! default. `spec.nodeName` assigns pods to the node. The node simulator or the test writes their status.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::{ApiClient, ControlPlane, User};
 
-/// A node and its kubelet, which listens until the process ends.
+/// A node with a kubelet that listens until the process ends.
 pub struct Kubelet {
     /// Name of the node.
     pub node: String,
@@ -41,14 +41,14 @@ struct Log {
     /// Lines with their times.
     lines: Vec<(Timestamp, String)>,
     has_ended: bool,
-    /// Number of times that connections were cut.
+    /// Number of times that the connections were cut.
     cut_count: u64,
     /// Requested paths.
     requested_paths: Vec<String>,
 }
 
 impl Kubelet {
-    /// Registers a node with a unique name and starts to listen.
+    /// Registers a node with a unique name, and starts the kubelet.
     pub async fn start(control: &ControlPlane) -> Self {
         let node = control.unique_name("talking");
         let logs = Arc::<Logs>::default();
@@ -70,7 +70,7 @@ impl Kubelet {
         self.update_log(namespace, |log| log.has_ended = true);
     }
 
-    /// Cuts the connections of all followers.
+    /// Cuts the connections of all clients that follow the logs in a namespace.
     pub fn cut_connections(&self, namespace: &str) {
         self.update_log(namespace, |log| log.cut_count += 1);
     }
@@ -118,12 +118,12 @@ fn tls_acceptor() -> TlsAcceptor {
 async fn accept_connections(listener: TcpListener, acceptor: TlsAcceptor, logs: Arc<Logs>) {
     while let Ok((stream, _)) = listener.accept().await {
         let (acceptor, logs) = (acceptor.clone(), Arc::clone(&logs));
-        // A client that disconnects is dropped.
+        // An error means that the client has disconnected, so ignore it.
         tokio::spawn(async move { serve(acceptor.accept(stream).await?, &logs).await });
     }
 }
 
-/// Serves one request of a connection: `GET /containerLogs/NAMESPACE/POD/CONTAINER?follow=true&…`.
+/// Serves a connection with a single request: `GET /containerLogs/NAMESPACE/POD/CONTAINER?follow=true&…`.
 async fn serve(mut stream: TlsStream<TcpStream>, logs: &Logs) -> io::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -184,12 +184,13 @@ async fn stream_log(
         changed.borrow_and_update();
         let log = logs.log_of_namespace(namespace).unwrap_or_default();
         if log.cut_count != first.cut_count {
-            // The connection ends in the middle of the response.
+            // Cut the connection in the middle of the response.
             return Ok(());
         }
         let mut text = String::new();
         for (at, line) in log.lines.iter().skip(next) {
-            // Lines that a container writes within the same millisecond have the same time here.
+            // All lines get the same fraction of a millisecond, so lines written within the same millisecond
+            // have the same time.
             let time = at.to_string().replace('Z', "000042Z");
             let _ = if query.timestamps { writeln!(text, "{time} {line}") } else { writeln!(text, "{line}") };
         }
@@ -197,7 +198,7 @@ async fn stream_log(
         let is_over = log.has_ended || !query.follow;
         if !has_begun && (!text.is_empty() || is_over) {
             has_begun = true;
-            // Like in a kubelet, the response starts with the first line.
+            // As in a real kubelet, the response starts with the first line.
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
             stream.write_all(head.as_bytes()).await?;
         }

@@ -1,10 +1,10 @@
-//! Simulation of kubelets, the scheduler and a cloud, to the extent that it is visible in objects: pods are
+//! Simulation of kubelets, the scheduler and a cloud, as far as their work is visible in objects: pods are
 //! bound, start, become ready or fail, and disappear after deletion; claims are bound; Services and Ingresses
 //! get an address.
 //!
 //! The annotations of the simulated cluster apply here as well, and the same code creates the status. There
 //! are two differences. Time is real, and an object with a stuck deletion gets its finalizer when it is
-//! created. An API server does not accept new finalizers once deletion has started.
+//! created, because an API server doesn't accept new finalizers once deletion has started.
 
 mod behavior;
 mod pods;
@@ -35,21 +35,21 @@ pub(super) struct PodTimings {
 
 /// The only node.
 const NODE_NAME: &str = "sim-node";
-/// Delay before a failed call to the API server is retried.
+/// Delay before retrying a failed call to the API server.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Handling of a kind's objects.
+/// Simulated behavior of a kind's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ObjectHandling {
-    /// The objects run.
+    /// The objects run as pods.
     Pod,
     /// The objects' status becomes healthy after a while.
     Standalone,
-    /// The objects' deletion can be stuck, and their creations are counted for `fail-times`.
+    /// The objects' deletion can be stuck, and their creations are counted for the `fail-times` annotation.
     DeletionAndCount,
 }
 
-/// Collection path from the API's root, and handling of each kind.
+/// Path of each kind's collection from the API's root, and the kind's simulated behavior.
 const KINDS: [(&str, ObjectHandling); 9] = [
     ("/api/v1/pods", ObjectHandling::Pod),
     ("/api/v1/persistentvolumeclaims", ObjectHandling::Standalone),
@@ -61,14 +61,14 @@ const KINDS: [(&str, ObjectHandling); 9] = [
     ("/apis/apps/v1/statefulsets", ObjectHandling::DeletionAndCount),
     ("/apis/apps/v1/daemonsets", ObjectHandling::DeletionAndCount),
 ];
-/// Versions of autoscalers whose status has conditions, newest first.
+/// API versions of autoscalers whose status has conditions, newest first.
 const AUTOSCALERS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
 
 /// State that all watches share.
 struct Node {
     client: ApiClient,
     timings: PodTimings,
-    /// Work that was started, as the object's UID and the name of the work.
+    /// Started work: the object's UID and the name of the work.
     started_work: Mutex<HashSet<(String, String)>>,
     /// UIDs of objects by kind, namespace and name, in order of creation.
     creations: Mutex<HashMap<String, Vec<String>>>,
@@ -99,7 +99,8 @@ impl Node {
             "metadata": {"name": NODE_NAME, "labels": {"kubernetes.io/hostname": NODE_NAME, "kubernetes.io/os": "linux"}},
         });
         self.client.post("/api/v1/nodes", &object).await?;
-        // Admission taints every new node as not ready, and the controller that would remove the taint is disabled.
+        // Remove the taint that admission adds to every new node, because the controller that would remove it
+        // is disabled.
         self.client.patch(&format!("/api/v1/nodes/{NODE_NAME}"), &json!({"spec": {"taints": null}})).await?;
         let room = json!({"cpu": "64", "memory": "256Gi", "pods": "10000", "ephemeral-storage": "1Ti"});
         let status = json!({
@@ -119,7 +120,7 @@ impl Node {
         }
     }
 
-    /// Runs until the watch ends, which happens after some minutes or when the API server ends.
+    /// Runs until the watch ends, which happens after some minutes or when the API server stops.
     async fn watch_until_end(self: &Arc<Self>, path: &str, care: ObjectHandling) -> Result<(), CallError> {
         let list = self.client.get(path).await?;
         let version = list.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
@@ -138,7 +139,7 @@ impl Node {
     }
 
     fn handle_object(self: &Arc<Self>, path: &str, care: ObjectHandling, mut value: Value) {
-        // List items don't contain their type.
+        // List items don't contain their API version and kind.
         let Some((version, plural)) =
             path.trim_start_matches("/apis/").trim_start_matches("/api/").rsplit_once('/')
         else {
@@ -181,8 +182,8 @@ impl Node {
         self.write_patch(&path, &patch).await;
     }
 
-    /// Writes a patch, and retries while the API server is unavailable. If the object was deleted or created
-    /// again, this is not an error, because the patch contains its UID.
+    /// Writes a patch, and retries while the API server is unavailable. The patch contains the object's UID,
+    /// so it isn't an error if the object was deleted or created again.
     async fn write_patch(&self, path: &str, patch: &Value) -> bool {
         loop {
             match self.client.patch(&format!("{path}?fieldManager=nodes"), patch).await {
@@ -194,7 +195,7 @@ impl Node {
     }
 }
 
-/// Returns true if a retry wouldn't help.
+/// Returns true if a retry can't succeed.
 fn is_final(error: &CallError) -> bool {
     (400..500).contains(&error.code) && error.code != 429
 }
@@ -225,7 +226,7 @@ fn object_path(object: &Object) -> String {
     format!("/{root}/{version}/namespaces/{}/{kind}{ending}/{}", object.namespace(), object.name())
 }
 
-/// Returns the current time in whole seconds, as in statuses.
+/// Returns the current time in whole seconds, as used in statuses.
 fn current_timestamp() -> String {
     let now = SystemClock.now();
     Timestamp::from_millis(now.as_millis() / 1000 * 1000).to_string()

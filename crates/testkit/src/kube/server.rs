@@ -1,7 +1,7 @@
 //! A server process that ends with the test process, regardless of how the test process ends.
 //!
-//! A shell runs between the two processes and holds one end of a pipe. When the other end is closed, either
-//! deliberately or because the test process has exited, the shell kills the server.
+//! A shell runs between the test process and the server, and holds one end of a pipe. When the test process
+//! closes the other end, deliberately or by exiting, the shell kills the server.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -10,7 +10,8 @@ use std::process::{Child, Command, Stdio};
 
 use super::KubeError;
 
-/// Guard script. `$1` is the log, and the remaining arguments are the command. Prints the server's process ID first.
+/// Guard script. `$1` is the log file, and the remaining arguments are the command. The script first prints
+/// the server's process ID.
 const GUARD_SCRIPT: &str = r#"
 log=$1; shift
 exec 3<&0
@@ -25,8 +26,8 @@ wait "$server"
 kill "$guard"
 "#;
 
-/// Removes a folder when the test process has exited. Servers that are terminating may still write for a
-/// moment.
+/// Script that removes a folder when the test process has exited. Servers that are terminating may still
+/// write to the folder for a moment.
 const CLEANUP_SCRIPT: &str = r#"
 read -r _
 for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -58,7 +59,8 @@ impl Server {
             .arg(program)
             .args(arguments)
             .current_dir(folder)
-            // Otherwise the servers spend much of their time on garbage collection, although they only run for minutes.
+            // Without this setting, the servers spend much of their time on garbage collection, although they
+            // run only for minutes.
             .env("GOGC", "400")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -71,7 +73,7 @@ impl Server {
         Ok(Self { name, log, guard: shell, process_id: process.trim().to_owned() })
     }
 
-    /// Fails if the server has exited.
+    /// Returns an error if the server has exited.
     pub(super) fn check_running(&mut self) -> Result<(), KubeError> {
         match self.guard.try_wait() {
             Ok(None) => Ok(()),
@@ -79,7 +81,7 @@ impl Server {
         }
     }
 
-    /// Sends a signal: `STOP`, `CONT`.
+    /// Sends a signal, `STOP` or `CONT`.
     pub(super) fn signal(&self, signal: &str) -> Result<(), KubeError> {
         let failed = |why| KubeError::Program { program: format!("kill -{signal} {}", self.name), why };
         let status =
@@ -87,7 +89,8 @@ impl Server {
         if status.success() { Ok(()) } else { Err(failed(std::io::Error::other(status.to_string()))) }
     }
 
-    /// Returns true if all threads of the server are stopped. A stop signal reaches them one by one.
+    /// Returns true if all threads of the server are stopped. A stop signal reaches the threads one after
+    /// another.
     pub(super) fn is_stopped(&self) -> bool {
         let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.process_id)) else { return false };
         threads.flatten().all(|thread| {
@@ -99,7 +102,7 @@ impl Server {
     /// Kills the server, and waits until it has exited.
     pub(super) fn kill(&mut self) {
         drop(self.guard.stdin.take());
-        // A failed wait for the shell cannot be handled.
+        // There is nothing to do if waiting for the shell fails.
         let _ = self.guard.wait();
     }
 

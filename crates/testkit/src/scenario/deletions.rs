@@ -1,4 +1,4 @@
-//! Deletion of applications.
+//! Golden operations that delete applications.
 
 use tidegate_model::{Cascade, SyncRequest};
 
@@ -14,7 +14,7 @@ fn deletion_request(cascade: Cascade) -> impl FnOnce(&mut SyncRequest) {
     }
 }
 
-/// Syncs manifests and then deletes the application.
+/// Returns a scenario that syncs manifests and then deletes the application.
 fn deletion_scenario(name: &'static str, manifests: &str, cascade: Cascade) -> Scenario {
     let sync = SyncSpec::new(manifests).with_request(deletion_request(cascade));
     let expected_message = if cascade.deletes_objects() {

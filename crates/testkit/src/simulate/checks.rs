@@ -1,4 +1,5 @@
-//! Invariants. If one is violated, the check panics with the name of the rule; the caller adds the seed.
+//! Invariants of operations. If an invariant is violated, the check panics with its description, and the
+//! caller adds the seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,9 +19,9 @@ pub fn apply_event(state: State, event: &OperationEvent) -> State {
     apply(state, event).unwrap_or_else(|illegal| panic!("the events must be applicable: {illegal}"))
 }
 
-/// Checks that intent is recorded before effect: a command that is sent must be outstanding in the durable state. Within a step,
-/// the durable state may lag behind (an earlier kind group, a failed call), but the step itself must be durable before any of its
-/// effects.
+/// Checks that a command is recorded before it takes effect: a command that is sent must be outstanding in
+/// the durable state. Within a step, the durable state may lag behind, for example after a failed call. But
+/// the step itself must be durable before any of its effects.
 pub fn check_command_is_outstanding(durable: &State, known: &State, command: &Command, now: Timestamp) {
     let stage =
         |state: &State| state.operation().map(|operation| (operation.attempt, operation.stage.clone()));
@@ -52,7 +53,8 @@ fn object_location(entry: &AuditEntry) -> (String, String, String) {
     (entry.kind.clone(), entry.namespace.clone(), entry.name.clone())
 }
 
-/// Returns the positions of the waves that contain an object. A hook that runs in several phases has several positions.
+/// Returns the positions of the waves that contain each object. A hook that runs in several phases has
+/// several positions.
 fn waves_by_object(operation: &Operation) -> BTreeMap<(String, String, String), BTreeSet<usize>> {
     let mut waves: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
     for (index, wave) in operation.plan.waves.iter().enumerate() {
@@ -66,11 +68,12 @@ fn waves_by_object(operation: &Operation) -> BTreeMap<(String, String, String), 
     waves
 }
 
-/// Checks that a wave never starts before the previous wave has passed, and that SyncFail hooks run only after a failure.
+/// Checks that a wave never starts before the previous wave has passed, and that SyncFail hooks run only
+/// after a failure.
 fn check_wave_order(operation: &Operation, entries: &[AuditEntry]) {
     let waves = waves_by_object(operation);
     let opened = |index: usize| operation.waves[index].opened_at.is_some();
-    // A retry that starts from the first wave ignores the waves of earlier attempts.
+    // If a retry starts from the first wave, the waves of earlier attempts don't count.
     let restarts = operation.plan.restart_on_retry || operation.header.request.retry.restart;
     let forgot = operation.attempt > 1 && restarts;
     for entry in
@@ -157,7 +160,7 @@ pub fn check_end(cluster: &SimCluster, state: &State) {
         );
         check_convergence(cluster, operation);
     }
-    // A hook that has ended must not keep its finalizer.
+    // Once a hook has ended, its finalizer must be removed.
     for (_, task, task_state) in operation.all_tasks() {
         assert!(
             view.phase == OperationPhase::Error || !task_state.needs_release(),
@@ -167,8 +170,8 @@ pub fn check_end(cluster: &SimCluster, state: &State) {
     }
 }
 
-/// Checks that the inventory contains the location of every object of the application. This must hold because a single log
-/// recorded all of them.
+/// Checks that the inventory contains the location of every object of the application. A single log recorded
+/// all of these objects, so none may be missing.
 pub fn check_inventory(cluster: &SimCluster, application: &str, known: &ApplicationInventory) {
     let known: BTreeSet<_> =
         known.places.iter().map(|(gvk, namespace, name)| (&gvk.kind, namespace, name)).collect();
@@ -193,7 +196,7 @@ fn check_convergence(cluster: &SimCluster, operation: &Operation) {
         return;
     }
     let objects = cluster.objects();
-    // The state of objects whose tasks a person skipped is unknown.
+    // The objects of skipped tasks may be in any state.
     let done = operation.all_tasks().filter(|(id, _, _)| !operation.is_overridden_as_done(*id));
     for (_, task, state) in done {
         let is_there = objects.iter().any(|object| object.key() == task.key());

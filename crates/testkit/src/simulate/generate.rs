@@ -8,20 +8,20 @@ use tidegate_model::{Backoff, RetryPolicy, WaitFor};
 use super::rng::Rng;
 use crate::scenario::SyncSpec;
 
-/// Life of one application, which consists of consecutive syncs.
+/// Life of an application, which consists of consecutive syncs.
 #[derive(Clone)]
 pub struct ApplicationLife {
     /// The syncs.
     pub syncs: Vec<SyncSpec>,
     /// Percentage of cluster calls that fail.
     pub faults_percent: u64,
-    /// Percentage of steps at which the engine crashes.
+    /// Percentage of steps after which the engine crashes.
     pub crashes_percent: u64,
-    /// Percentage of steps at which a user acts.
+    /// Percentage of steps after which a user acts.
     pub people_percent: u64,
 }
 
-/// Draws a life.
+/// Draws a random life.
 pub fn draw_life(rng: &mut Rng) -> ApplicationLife {
     let count = 1 + rng.below(3);
     ApplicationLife {
@@ -45,7 +45,7 @@ fn draw_sync(rng: &mut Rng) -> SyncSpec {
         draw_namespace(rng, &mut yaml);
     }
     SyncSpec::new(&yaml).with_request(|request| {
-        // Ensures that the operation can end.
+        // Without a deadline, the operation might never end.
         request.deadline = Some(Duration::from_secs(7200));
         request.options.prune = rng.percent(60);
         request.options.dry_run = rng.percent(5);

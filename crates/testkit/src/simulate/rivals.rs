@@ -1,9 +1,10 @@
-//! Simulation of operations that run for one application from several state directories on one cluster, based
-//! on one seed. It covers claims (waiting for a claim, rejected claims, and claims taken over after crashes),
-//! hooks with the same names, crashes at any append or call, and a faulty cluster.
+//! Simulation of operations that run for the same application from several state directories on the same
+//! cluster, based on a single seed. It covers waiting for a claim, rejected claims, claims taken over after
+//! crashes, hooks with the same names, crashes at any append or call, and a faulty cluster.
 //!
-//! The engine is the real one, on virtual time. All random values are drawn in advance, separately for each directory, so the
-//! same seed repeats the same operations, crashes and waits. The invariants are checked on the cluster's audit log.
+//! The engine is the real engine, in virtual time. All random values are drawn in advance, separately for
+//! each directory, so the same seed repeats the same operations, crashes and waits. The invariants are
+//! checked against the cluster's audit log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -25,7 +26,7 @@ use crate::operation_events::OperationEvents as _;
 use crate::process::START;
 use crate::scenario::SyncSpec;
 
-/// Maximum virtual time of a run. If it is exceeded, something is waiting forever.
+/// Maximum virtual time of a run. A run that exceeds this limit is waiting forever.
 const RUN_TIMEOUT: Duration = Duration::from_secs(100_000);
 
 /// Statistics of a run.
@@ -35,7 +36,7 @@ pub struct RivalReport {
     pub kills: u64,
     /// Number of operations by phase and state of the claim.
     pub ends: BTreeMap<String, u64>,
-    /// Number of times that one operation wrote after another.
+    /// Number of times that the writing operation changed.
     pub handovers: u64,
 }
 
@@ -43,14 +44,14 @@ pub struct RivalReport {
 struct PlannedOperation {
     id: OperationId,
     sync: SyncSpec,
-    /// Delay after the previous operation.
+    /// Delay between the end of the previous operation and the start of this one.
     after: Duration,
-    /// Crash point of each of the operation's processes, and the directory's downtime after the crash. The
-    /// last process doesn't crash.
+    /// Crash point of each process of the operation, and the directory's downtime after the crash. One more
+    /// process follows, which doesn't crash.
     crashes: Vec<(u64, Duration)>,
 }
 
-/// A state directory and the operations that run in it one after another.
+/// A state directory, and the operations that run in it one after another.
 struct Directory {
     plans: Vec<PlannedOperation>,
 }
@@ -61,7 +62,7 @@ struct OperationEnd {
     kills: u64,
 }
 
-/// Runs one seed. Panics if an invariant is violated.
+/// Runs the simulation for a seed. Panics if an invariant is violated.
 pub fn simulate_rivals(seed: u64, trace: bool) -> RivalReport {
     let mut rng = Rng::new(seed);
     let percent = f64::from(u32::try_from(rng.pick(&[0, 0, 1, 4])).unwrap());
@@ -117,7 +118,8 @@ fn draw_directory(rng: &mut Rng, number: u64) -> Directory {
     Directory { plans: (1..=3).map(&mut plan).collect() }
 }
 
-/// Returns a sync with hooks in all phases, whose names all operations share, and with resources in two waves.
+/// Returns a sync with hooks in all phases and with resources in two waves. All operations use the same hook
+/// names.
 fn draw_sync(rng: &mut Rng) -> SyncSpec {
     let mut yaml = String::new();
     for (name, phase) in [("migrate", "PreSync"), ("seed", "Sync"), ("smoke", "PostSync")] {
@@ -205,7 +207,7 @@ async fn run_directory(
     ends
 }
 
-/// Runs one process, which starts or continues the operation until it has ended.
+/// Runs a process, which starts or continues the operation until the operation has ended.
 async fn run_process(
     cluster: &Arc<SimCluster>,
     log: &MemoryLog,
@@ -233,8 +235,8 @@ fn is_write(entry: &AuditEntry) -> bool {
     entry.operation_id.is_some() && entry.kind != "Lease" && !entry.dry_run && entry.code < 300
 }
 
-/// Checks that an operation never writes again after another operation has written. Returns the number of times that one
-/// operation followed another.
+/// Checks that an operation never writes again after another operation has written. Returns the number of
+/// times that the writing operation changed.
 fn check_no_interleaving(writes: &[AuditEntry]) -> u64 {
     let (mut changes, mut now) = (0, None);
     let mut past = BTreeSet::new();
@@ -269,7 +271,7 @@ fn check_hooks_run_once(view: &OperationView, writes: &[AuditEntry]) {
         assert_eq!(view.claim.as_ref().map(|claim| claim.state), Some(ClaimStatus::Released), "{}", view.id);
         for hook in view.resources.iter().filter(|resource| resource.hook_type.is_some()) {
             let times = created(&hook.name);
-            // A later attempt only creates the failed hooks again.
+            // Later attempts create only the failed hooks again.
             assert!((1..=attempts).contains(&times), "hook {} of {}: {times} times", hook.name, view.id);
         }
     }

@@ -1,4 +1,4 @@
-//! The queue of possible next steps, and the loop that runs them.
+//! The queue of possible next steps, and the loop that executes the steps.
 
 mod command_execution;
 
@@ -26,12 +26,13 @@ use crate::operation_events::OperationEvents as _;
 use crate::process::START;
 use crate::scenario::SyncSpec;
 
-/// Maximum number of steps, more than any operation needs. If it is exceeded, there is an endless loop.
+/// Maximum number of steps, more than any operation needs. A run that exceeds this limit is in an endless
+/// loop.
 const STEPS_MAX: u64 = 200_000;
 
 const CONTRADICTION: &str = "the machine contradicts itself";
 
-/// Returns the task whose object the command requires to be watched.
+/// Returns the task whose object a command watches, if any.
 fn watched_task(command: &Command) -> Option<TaskId> {
     match command {
         Command::Observe { task } => Some(*task),
@@ -52,7 +53,7 @@ pub struct SimulationReport {
     pub ends: Vec<(OperationPhase, String)>,
 }
 
-/// Simulates one life from a seed. Panics if an invariant is violated.
+/// Simulates a life from a seed. Panics if an invariant is violated.
 pub fn simulate(seed: u64, trace: bool) -> SimulationReport {
     let mut rng = Rng::new(seed);
     let life = draw_life(&mut rng);
@@ -65,7 +66,7 @@ pub fn simulate(seed: u64, trace: bool) -> SimulationReport {
     };
     let cluster = SimCluster::in_memory(config, clock);
     let mut report = SimulationReport::default();
-    // There is one log for all operations, because later operations read the inventory of earlier ones.
+    // All operations share a log, because later operations read the inventory of earlier operations.
     let log = MemoryLog::default();
     let outside = Environment { cluster: &cluster, log, time };
     let syncs = life.syncs.clone();
@@ -83,13 +84,13 @@ pub fn simulate(seed: u64, trace: bool) -> SimulationReport {
 
 /// A possible next step.
 enum NextStep {
-    /// An input for the engine. It is lost if the engine has crashed in the meantime.
+    /// An input for the engine. The input is lost if the engine crashes first.
     EngineInput(Input),
-    /// The result of a command. It is also lost in a crash.
+    /// A command's result. The result is lost if the engine crashes first.
     CommandResult(Command, Input),
     /// The batch in flight has become durable.
     Persisted,
-    /// The time requested for a timer has come.
+    /// The time for which a timer was set has come.
     Timer,
     /// A command reaches the cluster.
     Execute(Command),
@@ -120,7 +121,7 @@ struct World<'a> {
     runner: Runner<SyncOperation, Outbox<SyncOperation>>,
     /// State according to the durable events.
     durable_state: State,
-    /// Ordered by time, then by a random number.
+    /// Next steps, ordered by time and then by a random number.
     queue: BTreeMap<(Timestamp, u64), NextStep>,
     has_recovered: bool,
     mask: effects::Mask,
@@ -222,7 +223,7 @@ impl<'a> World<'a> {
             }
             let paused = self.runner.state().header().is_some_and(|header| header.paused.is_some());
             if self.queue.is_empty() && paused {
-                // While the operation is paused, no commands are outstanding; a user action follows.
+                // A paused operation has no outstanding commands, so only a user action can follow.
                 self.schedule_after(
                     Duration::from_secs(60),
                     NextStep::EngineInput(Input::Unpause { by: "test".to_owned() }),
@@ -274,7 +275,7 @@ impl<'a> World<'a> {
         self.runner.process(arrival, now).unwrap_or_else(|error| panic!("{CONTRADICTION}: {error}"));
     }
 
-    /// Runs the actor after each message.
+    /// Runs a step of the engine's runner, and schedules the steps that follow.
     fn run_steps(&mut self) -> RunnerStatus {
         let now = self.now();
         let status = self.runner.step(now).unwrap_or_else(|error| panic!("{CONTRADICTION}: {error}"));
@@ -282,7 +283,7 @@ impl<'a> World<'a> {
         if let Some(batch) = batch
             && !self.append_batch(batch)
         {
-            // The next process continues from the same position.
+            // The engine crashed. The next process continues from the same position.
             return self.run_steps();
         }
         for command in commands {
@@ -309,7 +310,7 @@ impl<'a> World<'a> {
             }
         }
         if let Some(Some(wait)) = alarm {
-            // The timer may fire late. An earlier timer fires as well.
+            // The timer may fire late. Timers that were set earlier also fire.
             let late = Duration::from_millis(self.rng.below(200));
             self.schedule_after(wait + late, NextStep::Timer);
         }
@@ -336,10 +337,10 @@ impl<'a> World<'a> {
             dry_run: false,
         };
         let append = AppendOf::new(self.id, batch.first_sequence, batch.events, summary.into());
-        // Snapshots are also drawn at random, so that recovery from a snapshot is tested.
+        // Draw snapshots at random as well, to test recovery from a snapshot.
         let snapshot = self.rng.percent(10).then(|| self.runner.state().clone());
         let append = AppendOf { snapshot, inventory, ..append };
-        // The process may crash before the append, or after the append but before it learns of it.
+        // The process may crash before the append, or after the append but before receiving the result.
         if self.rng.percent(self.life.crashes_percent) {
             self.crash_and_recover();
             return false;
@@ -357,7 +358,7 @@ impl<'a> World<'a> {
         true
     }
 
-    /// Crashes the engine and restarts it from the log. Calls in flight may still reach the cluster.
+    /// Crashes the engine, and restarts it from the log. Calls in flight may still reach the cluster.
     fn crash_and_recover(&mut self) {
         self.crashes += 1;
         let lost: Vec<_> = std::mem::take(&mut self.queue).into_iter().collect();
@@ -365,7 +366,7 @@ impl<'a> World<'a> {
             if let NextStep::Execute(command) = happening
                 && self.rng.percent(50)
             {
-                // The process crashed just after it sent the call, so the response is lost.
+                // The process crashed right after sending the call, so the response is lost.
                 let _ = (at, tie);
                 self.execute_command(&command);
             }
@@ -421,7 +422,7 @@ impl<'a> World<'a> {
             _ => Input::ConfirmPrune { by },
         };
         if matches!(input, Input::Pause { .. }) {
-            // A user resumes the operation.
+            // A user must resume the operation.
             let wait = Duration::from_secs(self.rng.below(600));
             self.schedule_after(wait, NextStep::EngineInput(Input::Unpause { by: "test".to_owned() }));
         }
@@ -458,7 +459,7 @@ impl<'a> World<'a> {
             NextStep::Gate(_) => {}
             NextStep::Observe(task) => {
                 if let Some(input) = self.observe_task(task) {
-                    // Messages take time, and may be outdated when they arrive.
+                    // Messages take time, and may be outdated on arrival.
                     let wait = if self.rng.percent(10) { self.rng.below(10_000) } else { self.rng.below(20) };
                     self.schedule_after(Duration::from_millis(wait), NextStep::EngineInput(input));
                 }

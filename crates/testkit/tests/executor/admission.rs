@@ -1,5 +1,5 @@
-//! A new operation for an application that has an unfinished operation: the new one is refused, is queued, or
-//! supersedes the unfinished one.
+//! A new operation for an application with an unfinished operation. The new operation is refused, is queued,
+//! or supersedes the unfinished operation.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn submit_with_policy(
     with_time_limit(engine.submit_with_policy(sync.request.clone(), sync.targets(), if_open)).await
 }
 
-/// Starts a request, and returns when the engine has received it.
+/// Starts a request. Returns when the engine has received the request.
 async fn start_request(
     engine: &Engine,
     sync: SyncSpec,
@@ -80,7 +80,7 @@ async fn a_superseded_operation_ends_first_and_names_its_successor() {
     let id = OperationId(Uuid::from_u128(9));
     let sync = named_sync("fix", &[]);
     let began = tokio::time::Instant::now();
-    // Sends the request twice, as a caller does that records the ID first and then restarts.
+    // Send the request twice, like a caller that records the ID first and then restarts.
     for _ in 0..2 {
         let ensured = engine.ensure_with_policy(
             id,
@@ -122,7 +122,7 @@ async fn an_open_operation_in_the_log_is_resumed_first() {
     }
 }
 
-/// The open operation cannot continue without a connection to its cluster, and must not fail because of it.
+/// The open operation can't continue without a connection to its cluster, and must not fail for this reason.
 #[tokio::test(start_paused = true)]
 async fn requests_do_not_wait_for_an_operation_that_cannot_continue() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());

@@ -1,4 +1,4 @@
-//! A binding with a changed role is re-created, like with `kubectl auth reconcile`.
+//! A binding with a changed role is created again, as by `kubectl auth reconcile`.
 
 use tidegate_cluster::sim::{SimConfig, Verb};
 use tidegate_model::OperationPhase;
@@ -31,7 +31,8 @@ async fn a_changed_role_recreates_the_binding_in_both_apply_modes() {
                 assert_eq!((live.text("/roleRef/name"), live.text("/subjects/0/name")), (role, subject));
                 creations.push(cluster.creations_of("readers"));
             }
-            // The first sync, and the sync with another role. Subjects can be changed in place.
+            // The first sync creates the binding, and the sync with another role creates it again. Subjects
+            // can be changed in place.
             assert_eq!(creations, [1, 2, 2], "{kind} {flag}");
             let deletions = cluster.writes().iter().filter(|entry| entry.verb == Verb::Delete).count();
             assert_eq!(deletions, 1, "{kind} {flag}: {:?}", cluster.writes());
@@ -40,7 +41,7 @@ async fn a_changed_role_recreates_the_binding_in_both_apply_modes() {
     }
 }
 
-/// A binding must not be deleted if the server refuses the change for another reason.
+/// A binding must not be deleted if the server refuses the change for a different reason.
 #[tokio::test(start_paused = true)]
 async fn a_binding_stays_if_the_change_is_refused_for_another_reason() {
     let cluster = FaultyCluster::new(SimConfig::default(), |_, _| CallOutcome::Answer);

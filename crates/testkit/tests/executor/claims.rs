@@ -1,5 +1,5 @@
-//! Operations of one application from engines with separate logs. The claim prevents them from running
-//! concurrently. The cluster's audit log shows the writes and their order.
+//! Operations of the same application in engines with separate logs. The claim prevents the operations from
+//! running concurrently. The cluster's audit log shows the writes and their order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ use crate::support::{
 
 const SLOW_MANIFESTS: (&str, &str) = ("sim.tidegate.dev/ready-after", "60s");
 
-/// Returns a hook that runs for a minute, and an object after it.
+/// Returns a sync with a hook that runs for a minute, followed by an object.
 fn slow_sync(if_taken: ClaimConflictPolicy) -> SyncSpec {
     claiming_sync(
         &format!("{}{}", hook("migrate", "PreSync", &[SLOW_MANIFESTS]), config("c", 0, &[])),
@@ -70,7 +70,7 @@ impl EngineProcess {
     }
 }
 
-/// Returns the successful writes of an operation, without claims.
+/// Returns an operation's successful writes, without those to claims.
 fn writes(sim: &SimCluster, id: OperationId) -> Vec<AuditEntry> {
     let own = |entry: &AuditEntry| entry.operation_id == Some(id) && entry.kind != "Lease";
     sim.audit().into_iter().filter(|entry| own(entry) && !entry.dry_run && entry.code < 300).collect()
@@ -139,7 +139,7 @@ async fn the_claim_is_renewed_when_its_cluster_becomes_available_late() {
     assert_eq!(cluster.creations_of("migrate"), 1);
 }
 
-/// Missing rights must reach the plan through the claim as well.
+/// The plan must contain missing rights even if the operation needs a claim.
 #[tokio::test(start_paused = true)]
 async fn missing_rights_prevent_writes_of_an_operation_with_a_claim() {
     let cluster = FaultyCluster::new_without_rights(&["patch"]);
@@ -200,13 +200,13 @@ async fn a_superseded_operation_stops_its_hooks_and_the_next_one_continues() {
     assert_eq!(lease.annotation("tidegate.dev/end-wanted-by"), None);
 }
 
-/// An operation that requested the end of another operation must withdraw the request when it ends itself.
+/// An operation that ends must withdraw its request to supersede another operation.
 #[tokio::test(start_paused = true)]
 async fn an_ended_operation_withdraws_its_request_to_supersede() {
     let cluster = FaultyCluster::reliable();
     let (one, two) = (EngineProcess::on_cluster(&cluster).await, EngineProcess::on_cluster(&cluster).await);
     let first = one.start_slow_sync().await;
-    // The engine is stopped, so it doesn't receive the request.
+    // A stopped engine doesn't receive the request.
     one.engine.shutdown().await;
     let second = submit(&two.engine, &slow_sync(ClaimConflictPolicy::Supersede)).await;
     let wanted = || async {
@@ -281,8 +281,8 @@ async fn an_expired_claim_that_was_not_taken_is_regained() {
     assert_eq!(wait_for_end(&one.engine, first).await.phase, OperationPhase::Succeeded);
 }
 
-/// A process that is suspended for longer than its claim lasts, or cannot renew it while everything else
-/// works.
+/// The process is suspended for longer than its claim lasts, or it can't renew the claim although everything
+/// else works.
 #[tokio::test(start_paused = true)]
 async fn an_operation_that_cannot_renew_its_claim_stops_before_the_next_starts() {
     let calm = FaultyCluster::reliable();
@@ -299,7 +299,7 @@ async fn an_operation_that_cannot_renew_its_claim_stops_before_the_next_starts()
         }
     });
     let (one, two) = (EngineProcess::on_cluster(&cluster).await, EngineProcess::on_cluster(&calm).await);
-    // Each of the many waves has a hook that runs for ten seconds.
+    // There are many waves, each with a hook that runs for ten seconds.
     let waves: String = (0..40)
         .map(|wave| config(&format!("c{wave}"), wave, &[]) + &slow_server(&format!("s{wave}"), wave))
         .collect();
@@ -348,7 +348,7 @@ async fn without_rights_for_leases_an_operation_continues_with_a_warning() {
     }
 }
 
-/// A Lease that cannot be renewed or released would only block the next operations.
+/// A Lease that can't be renewed or released would only block later operations.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_could_not_be_renewed_is_not_taken() {
     let cluster = FaultyCluster::new_without_rights(&["update"]);
@@ -404,7 +404,7 @@ async fn an_operation_that_can_only_read_leases_respects_foreign_claims() {
     }
 }
 
-/// Returns a cluster on which a flag forbids writes of Leases.
+/// Returns a cluster that rejects writes of Leases while a flag is set.
 fn cluster_forbidding_leases(calm: &Arc<FaultyCluster>, forbids: &Arc<AtomicBool>) -> Arc<FaultyCluster> {
     let forbids = Arc::clone(forbids);
     FaultyCluster::connect(calm.sim.clone(), move |verb, name| {
@@ -470,8 +470,8 @@ async fn an_operation_that_can_renew_again_regains_its_claim() {
     assert_eq!(view.warnings, []);
 }
 
-/// The first operation creates the namespace, so its claim is stored elsewhere. A later operation in the
-/// existing namespace must still find that claim.
+/// The first operation creates the namespace, so its claim must be in another namespace. A later operation,
+/// for which the namespace exists, must still find the claim.
 #[tokio::test(start_paused = true)]
 async fn the_next_operation_finds_the_claim_of_one_that_creates_its_namespace() {
     let cluster = FaultyCluster::reliable();
@@ -514,7 +514,7 @@ async fn a_missing_claim_namespace_is_an_error() {
     assert!(writes(&cluster.sim, id).is_empty());
 }
 
-/// Creates a namespace that is being deleted but blocked by its content.
+/// Creates a namespace whose deletion is blocked by its content.
 fn create_stuck_namespace(sim: &SimCluster, name: &str) {
     let apply = |manifest: serde_json::Value| {
         sim.apply(external_write(Object::try_from(manifest).unwrap())).now_or_never().unwrap().unwrap();
@@ -534,8 +534,8 @@ fn claiming_sync_in(namespace: &str) -> SyncSpec {
         .with_request(|request| request.namespace = namespace.into())
 }
 
-/// A terminating namespace doesn't accept a Lease, so the claim must be stored in the same place as for a
-/// missing namespace.
+/// A terminating namespace doesn't accept a Lease, so the claim's location must be the same as for a missing
+/// namespace.
 #[tokio::test(start_paused = true)]
 async fn the_claim_for_a_terminating_namespace_is_stored_elsewhere() {
     let cluster = FaultyCluster::reliable();
@@ -555,7 +555,7 @@ async fn the_claim_for_a_terminating_namespace_is_stored_elsewhere() {
     assert!(lease.starts_with("default/tidegate-shop-"), "{lease}");
 }
 
-/// The deletion of the namespace starts while the operation holds a claim in it.
+/// The namespace's deletion starts while the operation holds a claim in it.
 #[tokio::test(start_paused = true)]
 async fn a_claim_moves_when_its_namespace_is_deleted() {
     let cluster = FaultyCluster::reliable();
@@ -578,7 +578,7 @@ async fn a_claim_moves_when_its_namespace_is_deleted() {
     assert!(view.claim.unwrap().lease.unwrap().starts_with("default/tidegate-shop-"));
 }
 
-/// If the claim can't be created because the namespace is terminating, only rights for the alternative
+/// If the claim can't be created because the namespace is terminating, only permissions for the alternative
 /// location can help.
 #[tokio::test(start_paused = true)]
 async fn the_warning_about_a_missing_claim_names_the_terminating_namespace() {
@@ -600,8 +600,8 @@ async fn the_warning_about_a_missing_claim_names_the_terminating_namespace() {
     assert!(!message.contains("grant the rights"), "{message}");
 }
 
-/// Some reads of a dead operation's claim fail. The claim must still expire once observed for its full
-/// duration, and the durations of separate failures must not be added up.
+/// Some reads of a dead operation's claim fail. The claim must still expire after it has been observed for
+/// its full duration, and separate failures must not add up.
 #[tokio::test(start_paused = true)]
 async fn failed_reads_do_not_prolong_the_wait_for_a_dead_claim() {
     for kind in [ErrorKind::Server, ErrorKind::Unavailable] {

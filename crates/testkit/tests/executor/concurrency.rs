@@ -39,7 +39,7 @@ async fn two_syncs_of_one_application_do_not_run_at_once() {
     assert_eq!(wait_for_end(&engine, beside).await.phase, OperationPhase::Succeeded);
     let next = submit(&engine, &application("shop")).await;
     assert_eq!(wait_for_end(&engine, next).await.phase, OperationPhase::Succeeded);
-    // The engine reads a finished operation from the log.
+    // A finished operation is read from the log.
     assert_eq!(wait_for_end(&engine, first).await.phase, OperationPhase::Succeeded);
 }
 

@@ -1,4 +1,4 @@
-//! Operations of a concurrency group. The number of operations in the group's waves is limited, regardless of
+//! Operations in a concurrency group. The number of operations in the group's waves is limited, regardless of
 //! crashes, failures and terminations.
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ fn definitions(limit: usize) -> GateDefinitions {
     GateDefinitions { concurrency, ..GateDefinitions::default() }
 }
 
-/// Returns a wave of the group for a runner, and a wave after it.
+/// Returns a sync with a wave in the group, which a runner executes, and a second wave.
 fn gated_sync(number: usize) -> SyncSpec {
     let runner = ("tidegate.dev/hook-runner", "work");
     let work = hook(&format!("work-{number}"), "PreSync", &[runner, GATE]);
@@ -33,13 +33,13 @@ async fn submit(engine: &Engine, sync: &SyncSpec, limit: usize) -> OperationId {
     engine.submit(sync.request.clone(), targets).await.unwrap()
 }
 
-/// State shared by the runners of all processes.
+/// State that the runners of all processes share.
 #[derive(Default)]
 struct RunnerState {
-    /// Operations with a hook that has started but not ended, including hooks of killed processes.
+    /// Operations whose hook has started but not ended, including hooks of killed processes.
     running: BTreeSet<OperationId>,
     max_running: usize,
-    /// Order of their starts.
+    /// Order in which the hooks started.
     started: Vec<OperationId>,
     /// Current process. Messages from other processes are ignored.
     process: usize,
@@ -126,7 +126,7 @@ async fn run_random_schedule(mut seed: u64) {
                 work.lock().unwrap().process += 1;
                 log = log.reopen();
                 engine = start(&cluster, &log, &work, seed).await;
-                // The operations run in any order.
+                // Resume all operations, starting with a random one.
                 let from = random(&mut seed, operations.len() as u64) as usize;
                 for operation in operations[from..].iter().chain(&operations[..from]) {
                     let _ = engine.resume(*operation).await;
@@ -190,7 +190,7 @@ async fn operations_enter_in_request_order_and_name_their_blockers() {
 }
 
 /// An operation that was in the group when the process was killed must keep its place, regardless of the
-/// order of resumption.
+/// order in which operations are resumed.
 #[tokio::test(start_paused = true)]
 async fn a_place_in_the_group_survives_a_kill() {
     let (cluster, log, work) =
@@ -218,7 +218,7 @@ async fn a_place_in_the_group_survives_a_kill() {
     );
 }
 
-/// Regardless of how the operation ends, the next one must enter the group.
+/// However an operation ends, the next operation must be able to enter the group.
 #[tokio::test(start_paused = true)]
 async fn an_ended_operation_frees_its_place() {
     for how in ["terminated", "failed", "its deadline"] {
@@ -245,8 +245,7 @@ async fn an_ended_operation_frees_its_place() {
     }
 }
 
-/// Two groups, one of them undefined: the operations of the undefined group must not enter it, and must not
-/// block other operations.
+/// One of the two groups is undefined. Its operations must stay closed and must not block other operations.
 #[tokio::test(start_paused = true)]
 async fn an_undefined_group_is_closed() {
     let (cluster, log, work) =

@@ -29,8 +29,8 @@ fn deleted_names(cluster: &FaultyCluster) -> Vec<String> {
     done.map(|entry| entry.name).collect()
 }
 
-/// A process was killed during a hook, and its operation was not resumed: the hook must be deleted with its
-/// application, and its finalizer must not keep it forever.
+/// A process was killed during a hook, and its operation wasn't resumed. The hook must be deleted together
+/// with its application, and the hook's finalizer must not block the deletion forever.
 #[tokio::test(start_paused = true)]
 async fn the_hook_of_an_interrupted_sync_is_deleted_too() {
     let cluster = FaultyCluster::reliable();
@@ -51,7 +51,8 @@ async fn the_hook_of_an_interrupted_sync_is_deleted_too() {
     });
     let left = Object::try_from(left).unwrap();
     cluster.sim.apply(ApplyRequest::new(left, WriteMode::Apply { force: true })).await.unwrap();
-    // The hook exists but isn't in the log. A search of the application's namespaces finds it.
+    // The hook exists but isn't in the log. The deletion must find it by searching the application's
+    // namespaces.
     let id = submit(&engine, &deletion(&manifests)).await;
     let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
@@ -59,7 +60,8 @@ async fn the_hook_of_an_interrupted_sync_is_deleted_too() {
     assert!(objects.iter().all(|object| object.kind() != "ConfigMap"), "{objects:?}");
 }
 
-/// After a search by a sync, later plans don't search, and the inventory doesn't contain hooks.
+/// After a sync has searched the cluster, later plans don't search again, and the inventory doesn't contain
+/// hooks.
 #[tokio::test(start_paused = true)]
 async fn a_hook_kept_by_its_policy_is_deleted_too() {
     let cluster = FaultyCluster::reliable();
@@ -83,7 +85,7 @@ async fn nothing_is_deleted_before_everything_is_confirmed() {
     let cluster = FaultyCluster::reliable();
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
     let asks = [("argocd.argoproj.io/sync-options", "Delete=confirm")];
-    // The object that requires a confirmation would be deleted last.
+    // Only `a` requires a confirmation, and `a` would be deleted last.
     let manifests = [config("a", 0, &asks), config("b", 1, &[]), config("c", 2, &[])].concat();
     let first = submit(&engine, &SyncSpec::new(&manifests)).await;
     wait_for_end(&engine, first).await;
@@ -174,7 +176,7 @@ impl Layer for UnsearchableCluster {
     }
 }
 
-/// Creates an object that the application `shop` tracks, but that wasn't created by any of our operations.
+/// Creates an object that is tracked by the application `shop` but wasn't created by any operation.
 async fn create_tracked_object(cluster: &FaultyCluster, kind: &str, namespace: &str, name: &str) {
     let home = if namespace.is_empty() { "default" } else { namespace };
     let mut object = json!({
@@ -190,7 +192,8 @@ async fn create_tracked_object(cluster: &FaultyCluster, kind: &str, namespace: &
     cluster.sim.apply(ApplyRequest::new(object, WriteMode::Apply { force: true })).await.unwrap();
 }
 
-/// This must not count as an application without objects, because the objects would never be found again.
+/// If a search fails, the application must not be treated as empty, because its objects would never be found
+/// again.
 #[tokio::test(start_paused = true)]
 async fn an_application_is_not_deleted_if_its_objects_cannot_be_searched() {
     let (cluster, log) = (UnsearchableCluster::with_unsearchable(&["Secret", "Node"]), Log::new());
@@ -217,7 +220,7 @@ async fn an_application_is_not_deleted_if_its_objects_cannot_be_searched() {
     assert_eq!(gone, ["a", "b", "c"]);
 }
 
-/// A forbidden search does not count, and must be repeated.
+/// A forbidden search doesn't count, so a later plan must search again.
 #[tokio::test(start_paused = true)]
 async fn a_refused_search_is_repeated() {
     let (cluster, log) = (UnsearchableCluster::with_unsearchable(&["Secret"]), Log::new());
@@ -242,8 +245,8 @@ async fn a_refused_search_is_repeated() {
     }
 }
 
-/// A mark alone does not prove the ownership of cluster-scoped objects and those in other namespaces. Objects
-/// of the manifests and the inventory must be deleted, and the remaining ones must be named.
+/// In other namespaces and for cluster-scoped objects, a mark alone doesn't prove ownership. Objects in the
+/// manifests or the inventory must be deleted, and the message must contain the remaining ones.
 #[tokio::test(start_paused = true)]
 async fn known_objects_are_deleted_and_remaining_ones_are_named() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());

@@ -1,4 +1,4 @@
-//! Unhealthy states in the cluster: reported while they last, and recorded with a failure.
+//! Unhealthy states in the cluster. They are reported while they last, and recorded if they cause a failure.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,10 +38,10 @@ async fn a_crash_looping_pod_is_named() {
     let named = "is crash-looping (exit 1, restarted 3 times)";
     wait_until(&engine, id, |_, explanation| explanation.contains(named)).await;
     tokio::time::sleep(Duration::from_secs(500)).await;
-    // Without changes there are hardly any reads.
+    // While nothing changes, there are hardly any reads.
     let count = read_count.load(Ordering::SeqCst);
     assert!((1..20).contains(&count), "{count} reads of pods");
-    // The log contains the reason, so another engine on the same log reports it too.
+    // The log contains the reason, so another engine with the same log also reports it.
     let other = builder(&FaultyCluster::reliable(), &log).start().await.unwrap();
     let (view, explanation) = other.inspect(id).await.unwrap();
     assert!(explanation.to_string().contains(named), "{explanation}");
@@ -71,7 +71,7 @@ async fn the_logs_of_a_failed_hook_outlive_it() {
     assert!(explanation.to_string().contains("its log ends with \"ERROR: no such table\""), "{explanation}");
 }
 
-/// Only the end of long logs is stored. A server that hangs or doesn't have logs must not affect the outcome.
+/// Only the end of a long log is stored. A server that hangs or has no logs must not affect the outcome.
 #[tokio::test(start_paused = true)]
 async fn logs_do_not_change_outcomes() {
     let long = "ä".repeat(20_000);
@@ -93,8 +93,8 @@ async fn logs_do_not_change_outcomes() {
     }
 }
 
-/// If another user deletes a running hook, by whatever means, the hook must count as failed and must not
-/// leave an object behind.
+/// However another user deletes a running hook, the hook must count as failed and must not leave an object
+/// behind.
 #[tokio::test(start_paused = true)]
 async fn a_hook_deleted_by_another_user_has_failed() {
     for propagation in [Propagation::Background, Propagation::Foreground] {
@@ -120,8 +120,8 @@ async fn a_hook_deleted_by_another_user_has_failed() {
     }
 }
 
-/// The finalizer must keep a Job with a TTL of zero until its result is recorded, also across a restart of
-/// the engine.
+/// The finalizer must keep a Job with a TTL of zero until the Job's result is recorded, even if the engine
+/// restarts.
 #[tokio::test(start_paused = true)]
 async fn a_job_with_a_zero_ttl_is_read_before_it_is_deleted() {
     for (outcome, phase) in [("", OperationPhase::Succeeded), ("fail", OperationPhase::Failed)] {

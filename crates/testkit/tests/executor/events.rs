@@ -1,4 +1,5 @@
-//! Numbered events, from the log and live. Each event is received once, regardless of gaps.
+//! Numbered events, read from the log or received live. Each event is received once, even if the connection
+//! has gaps.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -28,7 +29,7 @@ fn shop() -> SyncSpec {
     )
 }
 
-/// Returns a sync with several waves, followed by a wave that stays paused.
+/// Returns a sync with several waves, followed by a wave that stays blocked.
 fn paused_after(waves: i64) -> SyncSpec {
     let gate = [("tidegate.dev/gate", "nobody")];
     let before: String = (0..waves).map(|wave| config(&format!("c{wave}"), wave, &[])).collect();
@@ -57,7 +58,7 @@ async fn a_subscriber_gets_all_events_after_its_number() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
     let engine = builder(&cluster, &log).start().await.unwrap();
     let id = submit(&engine, &shop()).await;
-    // The event doesn't have to be in the log yet.
+    // A live event may not be in the log yet.
     let live = collect_events(engine.events(id, 0).await.unwrap()).await;
     assert_eq!(live, recorded_events(&log, id));
     let numbers: Vec<u64> = live.iter().map(|event| event.sequence).collect();
@@ -75,7 +76,8 @@ async fn a_subscriber_gets_all_events_after_its_number() {
         let rest: Vec<Event> = live.iter().filter(|event| event.sequence > after).cloned().collect();
         assert_eq!(collect_events(engine.events(id, after).await.unwrap()).await, rest, "after {after}");
     }
-    // The number is beyond the last event, so this is another log, or the log has lost its end.
+    // The number is higher than that of the last event, so this is a different log, or the log has lost its
+    // end.
     let mut ahead = engine.events(id, 1000).await.unwrap();
     let next_event = with_time_limit(ahead.next()).await;
     assert!(matches!(next_event, Some(Err(EventGap::Ahead { after: 1000, .. }))), "{next_event:?}");
@@ -94,7 +96,7 @@ async fn a_slow_subscriber_loses_nothing_and_blocks_no_operation() {
     let mut of_one = engine.events(id, 0).await.unwrap();
     let first = with_time_limit(of_one.next()).await.unwrap().unwrap();
     wait_until_paused(&engine, id).await;
-    // Emits more events than the buffer holds for a slow reader.
+    // Emit more events than the buffer holds for a slow reader.
     engine.terminate(id, "ann").await.unwrap();
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Failed);
     let recorded = recorded_events(&log, id);
@@ -133,8 +135,9 @@ fn has_received_end(received: &ReceivedEvents) -> bool {
     matches!(received.lock().unwrap().1.last(), Some(Event { what: EventKind::Finished { .. }, .. }))
 }
 
-/// A process crashes at each point around its log in turn. The next one must emit the events that were
-/// durable but not emitted: a notifier that stores its position must receive each event once.
+/// Processes crash at each point around the log's appends, one after another. The next process must emit the
+/// events that were durable but hadn't been emitted. A notifier that stores its position must receive each
+/// event once.
 #[tokio::test(start_paused = true)]
 async fn events_not_emitted_before_a_crash_are_emitted_after_it() {
     let (mut untold, mut ends) = (0, 0);
@@ -155,7 +158,7 @@ async fn events_not_emitted_before_a_crash_are_emitted_after_it() {
         engine.shutdown().await;
         let Ok(id) = id else { continue };
         let Some(left) = replay(&log, id, 0).unwrap() else { continue };
-        // Leaves time for the notifier to drain its mailbox.
+        // Let the notifier drain its mailbox.
         tokio::time::sleep(Duration::from_millis(10)).await;
         let before = received.lock().unwrap().1.len();
         assert!(left.events.len() >= before, "only durable events are emitted");
@@ -205,8 +208,8 @@ async fn a_panicking_actor_causes_no_gap() {
     assert!(panicked > 10, "{panicked}");
 }
 
-/// Requests for an inactive operation are recorded without an engine. The engine that resumes the operation
-/// must emit them.
+/// A request for an inactive operation is recorded without an engine. The engine that resumes the operation
+/// must emit the recorded events.
 #[tokio::test(start_paused = true)]
 async fn events_recorded_without_an_engine_are_emitted_later() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
@@ -256,7 +259,7 @@ async fn compacted_events_are_reported_with_the_first_remaining_one() {
     wait_for_end(&engine, id).await;
     assert!(matches!(collect_events(events).await.last().unwrap().what, EventKind::Finished { .. }));
 
-    // The operation has ended, and only its summary is stored.
+    // After the compaction, only the finished operation's summary is stored.
     engine.compact(Retention::with_history(0)).await.unwrap();
     let mut events = engine.events(id, 5).await.unwrap();
     let next_event = with_time_limit(events.next()).await;

@@ -1,4 +1,4 @@
-//! Gates, hook runners and notifiers, correct and faulty.
+//! Correct and faulty gates, hook runners and notifiers.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn closed(reason: &str) -> Verdict {
     Verdict::Closed { reason: reason.to_owned(), ask_again_after: Duration::from_secs(30) }
 }
 
-/// An actor that would never receive messages must be rejected.
+/// An actor for a built-in gate would never receive messages, so it must be rejected.
 #[tokio::test(start_paused = true)]
 async fn a_built_in_gate_cannot_be_registered() {
     for name in ["approval", "soak:10m", "concurrency:db"] {
@@ -34,7 +34,7 @@ async fn a_built_in_gate_cannot_be_registered() {
             "{refused:?}"
         );
     }
-    // Sync windows may be delegated to a program.
+    // Unlike built-in gates, sync windows can be delegated to a program.
     let gate = callback_actor(|_: GateRequest| {}).await;
     let engine =
         builder(&FaultyCluster::reliable(), &Log::new()).gate("window:office", gate).start().await.unwrap();
@@ -68,7 +68,7 @@ async fn a_wave_waits_for_its_gate_and_reports_the_reason() {
     assert_eq!(*requests.lock().unwrap(), vec![("shop".to_owned(), 1, 1); 3]);
 }
 
-/// A gate keeps the reply port for its answers and must report changes itself, because it isn't polled.
+/// A gate isn't polled. It keeps the reply port for its answers, and must report changes itself.
 #[tokio::test(start_paused = true)]
 async fn a_gate_is_queried_once_and_reports_its_changes() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
@@ -96,7 +96,7 @@ async fn a_gate_is_queried_once_and_reports_its_changes() {
     assert!(!reply.is_wanted() && !reply.send(Verdict::Open), "the receivers are gone");
 }
 
-/// A gate whose actor ends after an answer must count as absent, regardless of that answer.
+/// A gate whose actor ends after an answer must count as absent, regardless of the answer.
 #[tokio::test(start_paused = true)]
 async fn a_gate_whose_actor_ends_later_is_closed() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
@@ -118,7 +118,7 @@ async fn a_gate_whose_actor_ends_later_is_closed() {
     wait_until(&engine, id, |_, reason| reason.contains("gate night is not running")).await;
 }
 
-/// A sync window must open and close by the clock, and must work the same after a restart.
+/// A sync window must open and close at the scheduled times, even after a restart.
 #[tokio::test(start_paused = true)]
 async fn a_wave_waits_for_its_sync_window() {
     use tidegate_executor::{GateDefinitions, Targets, Window, WindowKind};
@@ -158,7 +158,7 @@ async fn a_wave_waits_for_its_sync_window() {
     tokio::time::sleep(Duration::from_secs(1800)).await;
     assert_eq!(log.recorded_events(id).unwrap().len(), events, "it waits, without an event");
     assert_eq!(cluster.creations_of("c"), 0);
-    // Simulates a crash. The definitions are stored with the operation.
+    // Reopen the log, as after a crash. The definitions are stored with the operation.
     let log = log.reopen();
     let a_minute_before = tidegate_testkit::process::START + Duration::from_secs(9 * 3600 - 60);
     let clock = tidegate_executor::RuntimeClock::starting_at(a_minute_before);
@@ -169,8 +169,7 @@ async fn a_wave_waits_for_its_sync_window() {
     assert!(view.finished_at.unwrap() >= a_minute_before + Duration::from_secs(60));
 }
 
-/// The log must not grow while operations are waiting for a gate that repeats its answer, doesn't exist, or
-/// hangs.
+/// The log must not grow while operations wait for a gate that repeats its answer, doesn't exist, or hangs.
 #[tokio::test(start_paused = true)]
 async fn waiting_at_a_gate_writes_nothing() {
     use tidegate_testkit::operation_events::OperationEvents as _;
@@ -210,8 +209,8 @@ async fn waiting_at_a_gate_writes_nothing() {
     );
 }
 
-/// Checks that the wave stays closed for any failure of a gate, with a readable reason, and that the
-/// operation can be terminated.
+/// Checks that a gate's failure keeps the wave closed, with a readable reason, and that the operation can be
+/// terminated.
 async fn assert_stays_closed(reason: &str, gate: Option<fn(GateRequest)>) {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
     let mut builder = builder(&cluster, &log);
@@ -272,7 +271,7 @@ fn recording_runner(
     }
 }
 
-/// Behavior of a runner, expected end of the operation, and expected message.
+/// Behavior of a runner, expected final phase of the operation, and expected message.
 type Row = (fn(HookRun), OperationPhase, &'static str);
 
 #[tokio::test(start_paused = true)]
@@ -313,7 +312,7 @@ async fn a_runner_is_called_again_with_the_same_ids_after_a_crash() {
     let engine = builder(&cluster, &log).hook_runner("shell", silent).start().await.unwrap();
     let id = submit(&engine, &hook_run_by("shell")).await;
     wait_until(&engine, id, |_, _| !seen.lock().unwrap().is_empty()).await;
-    // Simulates a crash: the log handle is closed without a shutdown.
+    // Simulate a crash by reopening the log without a shutdown.
     let log = log.reopen();
     let good = callback_actor(recording_runner(&seen, |run| {
         drop(run.reply.send(HookResult::Succeeded(String::new())))
@@ -356,8 +355,8 @@ async fn an_endless_runner_does_not_block_the_next_attempt() {
     assert_eq!(attempts, [1, 2]);
 }
 
-/// A runner must be able to stop its work for a canceled hook. It must not be notified if the hook ends normally or its
-/// engine shuts down.
+/// A runner must be notified when its hook is canceled, so that it can stop its work. It must not be notified
+/// if the hook ends normally or its engine shuts down.
 #[tokio::test(start_paused = true)]
 async fn a_runner_is_notified_when_its_hook_is_canceled() {
     let cancelled = Arc::new(Mutex::new(Vec::new()));
@@ -427,7 +426,7 @@ async fn notifiers_get_durable_events_in_order() {
     let engine =
         builder(&cluster, &log).notifier(dead).notifier(stopped).notifier(good.await).start().await.unwrap();
     let mut listener = engine.events_from_now().await.unwrap();
-    // The operation doesn't wait for the health of the last wave, so there is a third wave.
+    // A third wave is needed, because the operation doesn't wait for the health of the last wave.
     let manifests =
         [server_deployment("a", 0, &[]), server_deployment("b", 1, &[]), config("c", 2, &[])].concat();
     let id = submit(&engine, &SyncSpec::new(&manifests)).await;

@@ -1,5 +1,5 @@
-//! The log grows with the retained data, not with the number of operations. The log, its files, its
-//! bookkeeping in memory and the engine's entries exceed the retention limits by at most a tenth.
+//! The log grows with the amount of retained data, not with the number of operations. The log, its files, its
+//! bookkeeping in memory and the engine's entries exceed their retention limits by at most a tenth.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const HISTORY: usize = 5;
 const SUMMARIES: usize = 20;
 /// Number of rounds after which the log is full, and was compacted a few times.
 const FULL_AFTER: usize = SUMMARIES * 3 / 2;
-/// Allowance for segments of the database that are free but not reused yet.
+/// Allowance in bytes for database segments that are free but not reused yet.
 const SLACK: u64 = 16 * (512 << 10);
 
 /// Disk usage of the log, and entries in memory.
@@ -31,7 +31,7 @@ struct DiskUsage {
     blobs: usize,
     witness: u64,
     log: LogEntries,
-    /// Entries of the engine: actors, stored results, subscribers and others.
+    /// Number of the engine's entries: actors, stored results, subscribers and others.
     engine: usize,
 }
 
@@ -63,11 +63,11 @@ fn open(folder: &Path) -> Arc<SledLog> {
     Arc::new(SledLog::open(folder, OpenOptions { holder, key: None, codecs: codecs() }).unwrap())
 }
 
-/// Returns the size and number of the files below a folder.
+/// Returns the total size and the number of the files below a folder.
 fn size(folder: &Path) -> (u64, usize) {
     let mut sum = (0, 0);
     for entry in std::fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
-        // The file is being removed.
+        // A missing file is being removed.
         let Ok(found) = entry.metadata() else { continue };
         let (bytes, files) = if found.is_dir() { size(&entry.path()) } else { (found.len(), 1) };
         sum = (sum.0 + bytes, sum.1 + files);
@@ -75,15 +75,15 @@ fn size(folder: &Path) -> (u64, usize) {
     sum
 }
 
-/// Returns the resident memory of this process, if the system reports it. It includes the simulated cluster
-/// with its audit.
+/// Returns the resident memory of this process, if the system reports it. The memory includes the simulated
+/// cluster with its audit log.
 fn resident_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Returns the number of listed streams, and of those with events.
+/// Returns the number of listed streams, and the number of streams with events.
 fn count_streams(log: &SledLog) -> (usize, usize) {
     let ids = log.ids();
     (ids.len(), ids.iter().filter(|id| log.events(**id).is_ok()).count())
@@ -98,20 +98,20 @@ async fn a_log_exceeds_its_retention_by_a_tenth_at_most() {
     let engine = Engine::builder(Arc::clone(&log) as tidegate_oplog::Log)
         .cluster(Destination::Simulated, cluster)
         .clock(Arc::new(RuntimeClock::starting_at(START)))
-        // Disables the timer.
+        // Disable periodic compaction with a very long interval.
         .compact_every(Duration::from_secs(1_000_000_000), keep)
         .start()
         .await
         .unwrap();
     let operations = effort::rounds("TIDEGATE_GROWTH_OPERATIONS", 1_000, 50_000);
     let rounds = usize::try_from(operations).unwrap() / APPLICATIONS;
-    // Maximum usage while the log became full, and afterwards.
+    // Maximum usage until the log was full, and maximum usage afterwards.
     let (mut full, mut later) = (DiskUsage::default(), DiskUsage::default());
     for round in 0..rounds {
         let mut started = Vec::new();
         for number in 0..APPLICATIONS {
             let name = format!("application-{number}");
-            // Each commit changes the manifests.
+            // Every round changes the manifests, as with a new commit.
             let commit = format!("{round:05}");
             let text = config(&format!("{name}-{}", round % 3), 0, &[("commit", &commit)]);
             let sync =
@@ -150,6 +150,6 @@ async fn a_log_exceeds_its_retention_by_a_tenth_at_most() {
     assert!(streams <= limit, "the bookkeeping in memory: {full:?}, later {later:?}");
     assert!(later.log.blobs <= full.log.blobs * 11 / 10, "blobs in memory: {full:?}, later {later:?}");
     assert!(later.engine <= full.engine * 11 / 10, "entries of the engine: {full:?}, later {later:?}");
-    // sled frees its segments during garbage collection, which depends on time.
+    // When sled frees its segments during garbage collection depends on time, so allow some slack.
     assert!(later.database <= full.database * 11 / 10 + SLACK, "the database: {full:?}, later {later:?}");
 }

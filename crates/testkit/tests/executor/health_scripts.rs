@@ -1,4 +1,4 @@
-//! Health scripts: a wave waits for kinds that only a script can assess.
+//! Health scripts. A wave waits for objects whose health only a script can assess.
 
 use tidegate_health::{HealthRules, Script};
 use tidegate_model::OperationPhase;
@@ -29,8 +29,7 @@ async fn a_wave_waits_for_a_kind_that_only_a_script_assesses() {
 #[tokio::test(start_paused = true)]
 async fn a_script_that_reads_the_body_opens_the_next_wave() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
-    // Metadata alone is not enough. Without the object's body, the script fails and the object is never
-    // healthy.
+    // The script needs the object's body. With metadata alone, it fails and the object is never healthy.
     let there = "if obj.metadata.uid and obj.data ~= nil then return { status = 'Healthy', message = 'there' } end \
                  error('no body')";
     let engine = builder(&cluster, &log).health(rules(there)).start().await.unwrap();
@@ -64,7 +63,7 @@ async fn expressions_in_an_annotation_see_the_whole_object() {
         let first = config("first", 0, &[("tidegate.dev/health-current", expression)]);
         SyncSpec::new(&format!("{first}{}", config("second", 1, &[])))
     };
-    // Metadata alone is not enough. Without the object's body, the expression is never true.
+    // The expression needs the object's body. With metadata alone, it is never true.
     let id = submit(&engine, &judged("metadata.uid != '' && has(self.data)")).await;
     let view = wait_for_end(&engine, id).await;
     assert_eq!(

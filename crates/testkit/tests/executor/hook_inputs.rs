@@ -1,5 +1,5 @@
-//! Hooks that run only when their inputs have changed. The log records their last run, and the cluster's
-//! audit log shows whether they run again.
+//! Hooks that run only if their inputs have changed. The log records each hook's last run, and the cluster's
+//! audit log shows whether the hook runs again.
 
 use std::sync::Arc;
 
@@ -13,13 +13,14 @@ use tidegate_testkit::scenario::SyncSpec;
 
 use crate::support::{FaultyCluster, Log, builder, external_write, hook, submit, wait_for_end, wait_until};
 
-/// Inputs of a sync: `hook` changes the hook, `input` its declared input, and `other` an undeclared object.
+/// Inputs of a sync. `hook` changes the hook, `input` changes its declared input, and `other` changes an
+/// undeclared object.
 #[derive(Clone, Copy, Default)]
 struct Inputs {
     hook: u32,
     input: u32,
     other: u32,
-    /// Outcome of the hook: success by default, `fail`, or `never` for no end.
+    /// Outcome of the hook: success by default, `fail`, or `never` for a hook that doesn't end.
     outcome: &'static str,
 }
 
@@ -63,7 +64,7 @@ impl Bench {
         Self { cluster, log, engine }
     }
 
-    /// Runs an operation; returns the number of hook runs, and true if it succeeded.
+    /// Runs an operation. Returns the number of hook runs, and true if the operation succeeded.
     async fn run(&self, sync: &SyncSpec) -> (usize, bool) {
         let before = self.cluster.creations_of("migrate");
         let id = submit(&self.engine, sync).await;
@@ -71,7 +72,7 @@ impl Bench {
         (self.cluster.creations_of("migrate") - before, view.phase == OperationPhase::Succeeded)
     }
 
-    /// Runs an operation with an endless hook and a user's decision.
+    /// Runs an operation with an endless hook, about which a user makes a decision.
     async fn run_with_override(&self, what: Override) {
         let id = submit(&self.engine, &sync(STUCK_INPUTS, "PreSync")).await;
         wait_until(&self.engine, id, |view, _| view.message.contains("migrate")).await;
@@ -80,7 +81,7 @@ impl Bench {
         assert_eq!(wait_for_end(&self.engine, id).await.phase, OperationPhase::Succeeded);
     }
 
-    /// Stops the process, and starts another process on the log.
+    /// Stops the process, and starts another process with the same log.
     async fn restart(&mut self) {
         self.engine.shutdown().await;
         self.log = self.log.reopen();
@@ -107,7 +108,7 @@ async fn a_hook_runs_again_only_if_it_or_its_inputs_changed() {
     ];
     for (name, inputs, expected) in table {
         assert_eq!(bench.run(&sync(inputs, "PreSync")).await, expected, "{name}");
-        // Only the log contains the last run.
+        // The new process knows the last run only from the log.
         bench.restart().await;
     }
 }
@@ -185,7 +186,7 @@ async fn a_hook_marked_as_done_counts_as_run_and_a_skipped_one_does_not() {
         bench.run_with_override(what).await;
         let id = submit(&bench.engine, &sync(STUCK_INPUTS, "PreSync")).await;
         if takes_part {
-            // The hook does not end on its own.
+            // The hook runs again and doesn't end on its own, so terminate the operation.
             wait_until(&bench.engine, id, |_, _| bench.cluster.creations_of("migrate") == 2).await;
             bench.engine.terminate(id, "ann").await.unwrap();
         }

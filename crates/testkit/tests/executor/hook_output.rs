@@ -1,4 +1,4 @@
-//! Output of running hooks, streamed to followers. It must not affect the operation.
+//! Output of running hooks, streamed to followers. Followers must not affect the operation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::support::{
     CallOutcome, FaultyCluster, Log, builder, config, hook, submit, wait_for_end, with_time_limit,
 };
 
-/// Returns a hook with this duration and output.
+/// Returns a hook with the given duration and output.
 fn hook_with_output(name: &str, phase: &str, duration: &str, text: &str) -> String {
     hook(name, phase, &[("sim.tidegate.dev/ready-after", duration), ("sim.tidegate.dev/logs", text)])
 }
@@ -72,13 +72,13 @@ async fn each_line_arrives_once_while_the_hook_runs() {
     assert_eq!((source.hook.kind.as_str(), source.hook.namespace.as_str()), ("Job", "default"));
     assert!(source.pod.starts_with("migrate-") && source.container == "main", "{source:?}");
     assert!(*at > tidegate_testkit::process::START, "{at}");
-    // Each line is received when it is written, one per second, instead of all lines at the end.
+    // Each line must arrive when it is written, once per second, rather than all lines at the end.
     for (number, at) in (1..).zip(&times) {
         let late = at.saturating_sub(Duration::from_secs(number));
         assert!(late < Duration::from_secs(2), "line {number} after {at:?}");
     }
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
-    // A finished operation has no output to follow, and an unknown operation is an error.
+    // A finished operation has no output to follow, so following it is an error.
     let error = engine.follow_output(id).await.err().unwrap();
     assert!(matches!(error, EngineError::AlreadyFinished { .. }), "{error}");
     let error = engine.follow_output(engine.next_id().await.unwrap()).await.err().unwrap();
@@ -107,12 +107,12 @@ async fn later_hooks_are_followed_and_late_followers_get_earlier_lines() {
         .collect();
     assert_eq!(lines_by_hook(&early.await.unwrap()), expected);
     let mut known = expected.clone();
-    // This hook had finished before the first follower connected.
+    // The hook `beside` had finished before the late follower connected.
     known.remove("beside");
     assert_eq!(lines_by_hook(&late.await.unwrap()), known);
 }
 
-/// A slow reader must not block others, and must receive the number of missed lines.
+/// A slow reader must not block other readers, and must receive the number of missed lines.
 #[tokio::test(start_paused = true)]
 async fn a_slow_reader_loses_the_oldest_lines_and_gets_their_number() {
     let cluster = FaultyCluster::reliable();
@@ -132,7 +132,7 @@ async fn a_slow_reader_loses_the_oldest_lines_and_gets_their_number() {
     assert_eq!(hook_output.len(), stored_lines.len() + 1);
 }
 
-/// Actions and crashes of followers, and an unresponsive cluster, must not affect recorded events or writes.
+/// Neither actions and crashes of followers nor an unresponsive cluster may affect recorded events or writes.
 #[tokio::test(start_paused = true)]
 async fn followers_never_affect_the_operation() {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -156,7 +156,7 @@ async fn followers_never_affect_the_operation() {
         let engine = builder(&cluster, &Log::new()).in_flight(1).start().await.unwrap();
         let id = submit(&engine, &SyncSpec::new(&manifests)).await;
         let mut readers = Vec::new();
-        // Opens more followers than the maximum number of calls in flight.
+        // Open more followers than the maximum number of calls in flight.
         for _ in 0..if reader == Reader::None { 0 } else { 4 } {
             let mut output = engine.follow_output(id).await.unwrap();
             readers.push(tokio::spawn(async move {
@@ -190,7 +190,7 @@ async fn followers_never_affect_the_operation() {
     }
 }
 
-/// Returns the events without the ids and resource versions, which differ between runs.
+/// Returns the events without IDs and resource versions, which differ between runs.
 fn event_names(events: &[OperationEvent]) -> Vec<String> {
     events
         .iter()
@@ -212,8 +212,8 @@ async fn secret_values_are_masked_in_every_line() {
     assert!(!format!("{output:?}").contains("canary"));
 }
 
-/// The number of followed containers is limited; the remaining containers must be followed once there is
-/// room. Their wait must be reported.
+/// The number of followed containers is limited. The remaining containers must be followed once other
+/// containers have finished, and their wait must be reported.
 #[tokio::test(start_paused = true)]
 async fn containers_beyond_the_limit_wait_to_be_followed() {
     let cluster = FaultyCluster::reliable();
@@ -250,7 +250,7 @@ async fn a_cluster_without_logs_is_noted_once_and_the_sync_continues() {
     let silent = format!("{}{}", hook("a", "PreSync", &duration), hook("b", "PostSync", &duration));
     let noted = run(&silent, FaultyCluster::reliable()).await;
     assert!(noted.len() == 1 && noted[0].contains("simulated pods do not write logs"), "{noted:?}");
-    // The same is true for missing rights, and for a server that always fails.
+    // A note also explains missing permissions and a server that always fails.
     for kind in [ErrorKind::Forbidden, ErrorKind::Server] {
         let refusing = FaultyCluster::new(SimConfig::default(), move |verb, _| {
             if verb == "follow" { CallOutcome::Refuse(kind) } else { CallOutcome::Answer }

@@ -1,4 +1,5 @@
-//! The objects of an application are found without a search, regardless of its earlier operations.
+//! The inventory contains an application's objects, so that they are found without a search, regardless of
+//! earlier operations.
 
 use std::sync::{Arc, Mutex};
 
@@ -60,7 +61,7 @@ impl Bench {
         configs.map(|(_, _, name)| name).collect()
     }
 
-    /// Returns the search scope of the newest plan's query, and the locations in that query.
+    /// Returns the search scope and the locations of the newest plan's query.
     fn last_query(&self) -> (SearchScope, Vec<String>) {
         let (reach, places) = self.cluster.queries.lock().unwrap().last().cloned().unwrap();
         (reach, places.into_iter().map(|(_, _, name)| name).collect())
@@ -92,7 +93,7 @@ async fn after_one_search_the_inventory_determines_what_to_prune() {
         "without an inventory nothing may be pruned"
     );
     assert_eq!(bench.names(), ["a", "b", "c"]);
-    // Without --prune, objects that are no longer wanted stay in the cluster and in the inventory.
+    // Without --prune, objects that were removed from the manifests stay in the cluster and in the inventory.
     bench.sync(&configs(&["a"])).await;
     let known = ["a", "b", "c"].map(str::to_owned).to_vec();
     assert_eq!(bench.last_query(), (SearchScope::KnownObjects, known.clone()));
@@ -140,7 +141,7 @@ async fn a_dry_run_keeps_the_inventory() {
     assert_eq!((bench.existing_names().len(), bench.names().len()), (2, 2));
 }
 
-/// Another state directory managed the application before.
+/// The application was previously managed from another state directory.
 #[tokio::test(start_paused = true)]
 async fn the_first_search_finds_objects_of_another_state_directory() {
     let bench = Bench::new();
@@ -171,7 +172,7 @@ async fn a_cluster_without_identity_is_searched_each_time() {
     }
 }
 
-/// Returns the sync of one ConfigMap into a separate namespace.
+/// Returns a sync of one ConfigMap to a separate namespace.
 fn team_sync(namespace: &str, name: &str) -> SyncSpec {
     configs(&[name]).with_request(|request| {
         request.namespace = namespace.to_owned();
@@ -196,7 +197,7 @@ async fn a_namesake_application_is_left_alone_until_it_is_adopted() {
         assert_eq!(second.last_query().0, SearchScope::WholeCluster, "it is found and reported each time");
         assert_eq!(second.names(), ["conf-b"]);
     }
-    // Remaining objects in the namespace itself belong to us.
+    // In the application's own namespace, the remaining objects belong to the application.
     second.sync(&with_prune(&team_sync("team-b", "conf-c"))).await;
     assert_eq!(second.existing_names(), ["conf-a", "conf-c"]);
     // A dry run doesn't adopt objects.
@@ -204,7 +205,7 @@ async fn a_namesake_application_is_left_alone_until_it_is_adopted() {
     second.sync(&with_prune(&adopting).with_request(|request| request.options.dry_run = true)).await;
     second.sync(&with_prune(&team_sync("team-b", "conf-c"))).await;
     assert_eq!(second.existing_names(), ["conf-a", "conf-c"]);
-    // One adoption is enough: the object is in the inventory afterwards, and is pruned normally.
+    // One adoption is sufficient. Afterwards, the object is in the inventory and is pruned normally.
     second.sync(&adopting).await;
     assert_eq!(
         (second.existing_names().len(), second.names()),
@@ -241,7 +242,7 @@ async fn adopted_objects_are_pruned_and_stay_known_after_a_failure() {
     assert_eq!(second.existing_names(), ["conf-b"]);
 }
 
-/// A planned but unfinished write must not prove the ownership of an existing object.
+/// A planned write that wasn't executed must not prove the ownership of an existing object.
 #[tokio::test(start_paused = true)]
 async fn planned_but_unwritten_objects_are_not_owned() {
     for fails in [true, false] {
@@ -264,7 +265,8 @@ async fn planned_but_unwritten_objects_are_not_owned() {
     }
 }
 
-/// Objects that this log created must belong to the application, regardless of the namespace in the current manifests.
+/// Objects that this log's operations created must belong to the application, regardless of the namespace in
+/// the current manifests.
 #[tokio::test(start_paused = true)]
 async fn an_application_that_moves_keeps_its_objects() {
     let bench = Bench::new();
@@ -275,7 +277,7 @@ async fn an_application_that_moves_keeps_its_objects() {
         bench.cluster.inner.sim.objects().iter().filter(|object| object.namespace() == "team-a").count(),
         0
     );
-    // Without the log the owner is unknown.
+    // Without the log, the owner is unknown.
     let lost = Bench { cluster: Arc::clone(&bench.cluster), log: Log::new() };
     lost.sync(&with_prune(&team_sync("team-c", "conf"))).await;
     assert_eq!(lost.existing_names(), ["conf", "conf"]);

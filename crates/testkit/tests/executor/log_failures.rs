@@ -17,10 +17,10 @@ use crate::support::{
     with_time_limit,
 };
 
-/// A log that inspects each group before it is appended.
+/// A log that inspects each group before appending it.
 struct InspectedLog<F>(Log, F, Option<SlowLog>);
 
-/// Reports loads of operations, and delays them until permitted.
+/// A log that reports each load of an operation and delays it until the test permits it.
 struct SlowLog {
     started_loads: tokio::sync::mpsc::UnboundedSender<OperationId>,
     permits: Mutex<mpsc::Receiver<()>>,
@@ -140,7 +140,7 @@ fn is_disk_full_error(error: &EngineError) -> bool {
 }
 
 /// There is no space for the submitted manifests or the plan. The engine must not record the operation, and
-/// all callers must get the log failure. The next process must start or continue the operation under the same
+/// all callers must get the log failure. The next process must start or continue the operation with the same
 /// ID.
 #[tokio::test(start_paused = true)]
 async fn manifests_on_a_full_disk_fail_the_engine_and_not_the_operation() {
@@ -206,7 +206,7 @@ async fn a_refused_operation_does_not_affect_others() {
     }
 }
 
-/// Runs on real threads, because the log hangs, but an operation that doesn't need it must respond.
+/// Uses real threads, because the log hangs. An operation that doesn't need the log must still respond.
 #[test]
 fn a_hanging_append_blocks_no_other_operation() {
     for workers in [1, 2] {
@@ -261,7 +261,7 @@ async fn hanging_append() {
     assert_eq!(wait_for_end(&engine, other).await.phase, OperationPhase::Succeeded);
 }
 
-/// The log of an operation may be long. Only the caller that resumes the operation may wait for it.
+/// An operation's log may be long. Only the caller that resumes the operation may have to wait for the log.
 #[tokio::test]
 async fn loading_an_operation_does_not_block_others() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
@@ -293,14 +293,14 @@ async fn loading_an_operation_does_not_block_others() {
     };
     let (id, phase) = with_time_limit(other).await;
     assert_eq!(phase, OperationPhase::Succeeded);
-    // The end of the operation was emitted, so later reads don't need the log either.
+    // The operation's end was emitted, so later reads don't need the log either.
     for _ in 0..2 {
         assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
         let (view, reason) = with_time_limit(engine.inspect(id)).await.unwrap();
         assert!(view.finished_at.is_some() && reason.position.starts_with("Succeeded"), "{reason}");
     }
     assert!(!resuming.is_finished());
-    // Requests during the load are processed after it.
+    // Requests during the load wait until it has finished.
     let task = tokio::spawn({
         let engine = engine.clone();
         async move { engine.pause(slow, "ann", "").await }

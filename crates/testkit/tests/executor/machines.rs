@@ -1,4 +1,4 @@
-//! Machines other than operations, running on an engine's log.
+//! Machines other than operations that run on an engine's log.
 
 mod compaction;
 mod crash;

@@ -1,4 +1,4 @@
-//! The engine with failing extensions, clusters, logs and clocks. The tests run on virtual time and check the
+//! The engine with failing extensions, clusters, logs and clocks. The tests run in virtual time and check the
 //! cluster's own audit log.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 #![allow(clippy::indexing_slicing, reason = "tests may panic")]

@@ -63,7 +63,7 @@ async fn nothing_is_written_into_a_terminating_namespace() {
 #[tokio::test(start_paused = true)]
 async fn a_namespace_deleted_before_the_end_fails_the_operation() {
     for forbidden in [false, true] {
-        // Users who may only read individual namespaces must also be notified.
+        // The deletion must also be noticed if the user may read only individual namespaces.
         let cluster = FaultyCluster::new(SimConfig::default(), move |verb, name| {
             let is_namespaces = ["list", "watch"].contains(&verb) && name == "Namespace";
             if forbidden && is_namespaces {
@@ -92,7 +92,7 @@ async fn a_namespace_deleted_before_the_end_fails_the_operation() {
     }
 }
 
-/// The operation ends before the notification arrives, so the final check must find the deletion.
+/// The operation ends before the deletion is reported, so the final check must find it.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_deleted_at_the_last_moment_fails_the_operation() {
     let armed: Arc<OnceLock<SimCluster>> = Arc::default();
@@ -113,7 +113,7 @@ async fn a_namespace_deleted_at_the_last_moment_fails_the_operation() {
     assert!(view.message.starts_with("namespace team is being deleted"), "{}", view.message);
 }
 
-/// The namespace was deleted with its content while the engine was down.
+/// The namespace was deleted together with its content while the engine was down.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_deleted_during_downtime_fails_the_operation() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
@@ -188,7 +188,7 @@ async fn a_namespace_recreated_during_downtime_fails_the_operation() {
     }
 }
 
-/// The same happens while the engine can't reach the cluster for a long time.
+/// The namespace is recreated while the engine can't reach the cluster for a long time.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_recreated_during_an_outage_fails_the_operation() {
     let away: Arc<std::sync::atomic::AtomicBool> = Arc::default();
@@ -198,7 +198,7 @@ async fn a_namespace_recreated_during_an_outage_fails_the_operation() {
         if is_away { CallOutcome::Refuse(ErrorKind::Unavailable) } else { CallOutcome::Answer }
     });
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
-    // The awaited object is in another namespace, so only the namespace shows it.
+    // The awaited object is in another namespace, so the loss is visible only in the namespace itself.
     let elsewhere = server_deployment("slow", 1, &[("sim.tidegate.dev/ready-after", "10m")]).replacen(
         "metadata:",
         "metadata:\n  namespace: default",
@@ -224,8 +224,8 @@ async fn a_namespace_recreated_during_an_outage_fails_the_operation() {
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
 }
 
-/// The first attempt finds the namespace terminating. Once the namespace has been deleted, it must be
-/// recreated, which the original plan doesn't contain.
+/// The first attempt fails because the namespace is terminating. Once the namespace has been deleted, the
+/// retry must recreate it, although the original plan doesn't contain the namespace.
 #[tokio::test(start_paused = true)]
 async fn a_later_attempt_recreates_a_namespace_that_was_terminating() {
     let cluster = FaultyCluster::reliable();
@@ -263,7 +263,7 @@ async fn a_later_attempt_recreates_a_namespace_that_was_terminating() {
     }
 }
 
-/// A later attempt after the loss of the namespace must fail for that reason, and report it.
+/// An attempt after the loss of the namespace must fail because of the loss, and report it.
 #[tokio::test(start_paused = true)]
 async fn every_attempt_names_the_missing_namespace() {
     let cluster = FaultyCluster::reliable();
@@ -288,8 +288,7 @@ async fn every_attempt_names_the_missing_namespace() {
     assert!(view.message.contains("reason: namespace far does not exist"), "{}", view.message);
 }
 
-/// A user may be permitted to create a hook but not to read it; this must not matter if the hook doesn't
-/// exist.
+/// A user who may create a hook but not read it must be able to sync if the hook doesn't exist.
 #[tokio::test(start_paused = true)]
 async fn without_deletions_no_read_permission_is_needed() {
     let cluster = FaultyCluster::new(SimConfig::default(), |verb, name| match (verb, name) {
@@ -303,7 +302,7 @@ async fn without_deletions_no_read_permission_is_needed() {
     assert_eq!(cluster.creations_of("check"), 1);
 }
 
-/// Every missing right must be reported before any attempt.
+/// All missing permissions must be reported before anything is written.
 #[tokio::test(start_paused = true)]
 async fn missing_rights_prevent_all_writes() {
     let cluster = FaultyCluster::new_without_rights(&["patch"]);
@@ -318,15 +317,16 @@ async fn missing_rights_prevent_all_writes() {
         view.message
     );
     assert_eq!(cluster.sim.audit().len(), 0, "there was no attempt");
-    // Without a dry run, some rights may be granted during the operation.
+    // Without a dry run, missing permissions are only a warning, because they may be granted during the
+    // operation.
     let id = submit(&engine, &sync.with_request(|request| request.options.skip_dry_run = true)).await;
     let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     assert_eq!(view.warnings[0].code, "missing-rights");
 }
 
-/// The server cannot judge an object in a namespace that does not exist. Everything else is judged before the
-/// namespace is created.
+/// The server can't check an object in a namespace that doesn't exist. All other objects must be checked
+/// before the namespace is created.
 #[tokio::test(start_paused = true)]
 async fn a_refused_object_prevents_a_new_namespace_unless_it_is_in_it() {
     let refused = server_deployment("bad", 0, &[]).replace("labels: {app: bad}", "labels: {app: other}");

@@ -1,4 +1,4 @@
-//! A resumed operation keeps its original request.
+//! A resumed operation uses its original request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,8 +23,8 @@ fn ignoring(fields: IgnoreDifference) -> impl FnOnce(&mut SyncRequest) {
     }
 }
 
-/// Another engine creates the plan after the resume. It must take the ignored differences and the tracking
-/// marks from the log.
+/// Another engine creates the plan after the operation is resumed. It must use the ignored differences and
+/// the tracking marks from the log.
 #[tokio::test(start_paused = true)]
 async fn ignored_differences_and_tracking_marks_are_recorded() {
     let pointer = IgnoreDifference { json_pointers: vec!["/data/a".to_owned()], ..Default::default() };

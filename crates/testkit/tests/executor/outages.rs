@@ -1,5 +1,5 @@
-//! Clusters that don't respond for minutes: the operation waits for them, reports the wait, and fails only because of a
-//! deadline.
+//! Clusters that don't respond for minutes. The operation waits for them, reports the wait, and fails only if
+//! a deadline passes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn shop() -> SyncSpec {
     SyncSpec::new(&format!("{migrate}{api}{}{}", config("a", 1, &[]), hook("smoke", "PostSync", &[])))
 }
 
-/// Regardless of the time of the outage and the error, the operation must continue afterwards, and each hook
+/// Regardless of the error and the time of the outage, the operation must continue afterwards, and each hook
 /// must run once.
 #[tokio::test(start_paused = true)]
 async fn an_operation_survives_an_outage_of_minutes() {
@@ -68,7 +68,7 @@ async fn the_start_and_cause_of_an_outage_are_reported() {
     );
     assert_eq!(view.message, "waiting for the cluster to respond: injected: Unavailable");
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
-    // Only watches fail during the wait.
+    // If the outage occurs during a wait, only watches fail.
     let cluster = unavailable_between(25, 300, CallOutcome::Refuse(ErrorKind::Unavailable));
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
     let slow = server_deployment("api", 0, &[("sim.tidegate.dev/ready-after", "200s")]);
@@ -89,12 +89,12 @@ async fn failing_watches_are_reported() {
     let id = submit(&engine, &SyncSpec::new(&format!("{slow}{}", config("last", 1, &[])))).await;
     let named = "watches of the cluster have been failing for";
     wait_until(&engine, id, |_, explanation| explanation.contains(named)).await;
-    // Periodic reads compensate for missed watch events.
+    // Periodic reads make up for missed watch events.
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
 }
 
 /// The cluster accepts connections but doesn't respond. The open watch stays silent, and each read hangs
-/// until its time limit.
+/// until its timeout.
 #[tokio::test(start_paused = true)]
 async fn a_hanging_cluster_is_reported_after_the_first_read() {
     let began = tokio::time::Instant::now();
@@ -108,10 +108,10 @@ async fn a_hanging_cluster_is_reported_after_the_first_read() {
     let named = "watches of the cluster have been failing for";
     wait_until(&engine, id, |_, explanation| explanation.contains(named)).await;
     let explained = engine.inspect(id).await.unwrap().1.to_string();
-    // There is a read every 15 s, with a time limit of 75 s.
+    // A read starts every 15 s and has a timeout of 75 s.
     let after = began.elapsed();
     assert!(after <= Duration::from_secs(20 + 15 + 75 + 5), "{after:?}: {explained}");
-    // The age counts from the start of the read, not from its time limit.
+    // The outage counts from the start of the read, not from its timeout.
     assert!(explained.contains("failing for 1 min 1"), "{explained}");
     assert!(explained.contains("did not respond within 75 s"), "{explained}");
     wait_until(&engine, id, |_, explanation| !explanation.contains(named)).await;
@@ -119,7 +119,7 @@ async fn a_hanging_cluster_is_reported_after_the_first_read() {
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
 }
 
-/// A list that hangs must be reported like a rejected list, although periodic reads compensate for it.
+/// A hanging list must be reported like a rejected list, although periodic reads make up for it.
 #[tokio::test(start_paused = true)]
 async fn a_hanging_watch_is_reported_when_its_call_times_out() {
     let cluster = FaultyCluster::new(SimConfig::default(), |verb, _| match verb {
@@ -165,7 +165,7 @@ async fn a_hanging_call_is_aborted() {
     }
 }
 
-/// A call that is waiting or hangs hasn't failed yet. The cause and the end of the delay must be reported nevertheless.
+/// A waiting or hanging call hasn't failed yet. The cause and the end of the delay must be reported even so.
 #[tokio::test(start_paused = true)]
 async fn the_cause_of_a_delay_is_reported_before_calls_fail() {
     let began = tokio::time::Instant::now();
@@ -203,13 +203,16 @@ async fn the_cause_of_a_delay_is_reported_before_calls_fail() {
     *cluster.backpressure.lock().unwrap() = None;
     let explanation = engine.inspect(id).await.unwrap().1;
     assert_eq!(explanation.to_string(), "planning");
-    assert_eq!(explanation.action.to_string(), "nothing to do; it continues when its plan is ready");
-    // A person can act during an outage.
+    assert_eq!(explanation.action.to_string(), "nothing to do; it continues when the plan is ready");
+    // Users can act during an outage.
     engine.pause(id, "ann", "").await.unwrap();
     *cluster.backpressure.lock().unwrap() = Some(silent);
     let explanation = engine.inspect(id).await.unwrap().1;
     assert!(explanation.trouble.is_some(), "{explanation}");
-    assert_eq!(explanation.action.to_string(), format!("`tidegate ops unpause {id}` continues it"));
+    assert_eq!(
+        explanation.action.to_string(),
+        format!("`tidegate ops unpause {id}` continues the operation")
+    );
 }
 
 /// A retry must happen exactly after the requested delay.

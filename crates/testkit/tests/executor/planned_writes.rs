@@ -1,4 +1,5 @@
-//! Writes of planned objects: missing kinds, retained hooks, replacements, objects being deleted.
+//! Writes of planned objects: missing kinds, retained hooks, replacements, and objects that are being
+//! deleted.
 
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ async fn run(cluster: &std::sync::Arc<FaultyCluster>, sync: &SyncSpec) -> Operat
     view
 }
 
-/// No definition provides the kind, so the operation must not wait for it.
+/// No definition provides the kind, so the operation must not wait for one.
 #[tokio::test(start_paused = true)]
 async fn a_kind_without_a_definition_is_an_ordinary_failure() {
     let cluster = FaultyCluster::reliable();
@@ -51,8 +52,8 @@ async fn a_kind_without_a_definition_is_an_ordinary_failure() {
     assert_eq!(cluster.creations_of("rescue"), 1);
 }
 
-/// The operation must not wait either if the definition of the kind serves another version, or if its names
-/// are already in use.
+/// If the kind's definition serves a different version, or if its names are already in use, the operation
+/// must not wait either.
 #[tokio::test(start_paused = true)]
 async fn a_definition_that_cannot_serve_the_kind_fails_the_wave_at_once() {
     let skip = format!("{}: {}", SKIP.0, SKIP.1);
@@ -62,7 +63,7 @@ async fn a_definition_that_cannot_serve_the_kind_fails_the_wave_at_once() {
         "{name: widgets.example.com, annotations: {sim.tidegate.dev/outcome: fail}}",
     );
     for (definition, kind, text) in [
-        (other_version, "Widget", "; definition widgets.example.com serves v2 and not v1"),
+        (other_version, "Widget", "; definition widgets.example.com does not serve v1; served versions: v2"),
         (
             refused,
             "CustomResourceDefinition",
@@ -81,8 +82,7 @@ async fn a_definition_that_cannot_serve_the_kind_fails_the_wave_at_once() {
     }
 }
 
-/// The plan of the first attempt is invalid. Another operation provides the definition before the second
-/// attempt.
+/// The first attempt's plan is invalid. Another operation creates the definition before the second attempt.
 #[tokio::test(start_paused = true)]
 async fn an_external_definition_makes_a_retry_succeed() {
     let cluster = FaultyCluster::reliable();
@@ -106,7 +106,8 @@ async fn an_external_definition_makes_a_retry_succeed() {
     assert_eq!((cluster.creations_of("one"), cluster.creations_of("a"), view.retry_count), (1, 1, 1));
 }
 
-/// A retained hook is overwritten. Immutable changes must fail the dry run, or recreate the hook if requested.
+/// A retained hook is overwritten. A change to an immutable field must fail the dry run, or recreate the hook
+/// if this is requested.
 #[tokio::test(start_paused = true)]
 async fn force_recreates_a_kept_hook() {
     let keep = ("argocd.argoproj.io/hook-delete-policy", "HookFailed");
@@ -174,8 +175,8 @@ async fn an_object_being_deleted_is_not_deleted_again() {
     assert_eq!(deletions.count(), 1);
 }
 
-/// Deletion and recreation. While a finalizer keeps the old object, the operation must report the finalizer,
-/// and must delete the object only once.
+/// Deletion and recreation. While a finalizer keeps the old object, the operation must report the finalizer.
+/// It must delete the object only once.
 #[tokio::test(start_paused = true)]
 async fn a_recreation_waits_until_the_old_object_is_gone() {
     let held = ("sim.tidegate.dev/outcome", "stuck-deleting");
@@ -203,7 +204,7 @@ async fn a_recreation_waits_until_the_old_object_is_gone() {
         let reason = "deletion requested; waits for finalizer sim.tidegate.dev/stuck-deleting";
         wait_until(&engine, id, |_, explanation| explanation.contains(&what) && explanation.contains(reason))
             .await;
-        // The call isn't repeated, regardless of the duration.
+        // However long the wait takes, the deletion isn't requested again.
         tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
         let object = cluster.sim.objects().into_iter().find(|object| object.kind() == kind).unwrap();
         let key = ObjectKey::new(object.group(), kind, "default", "a");

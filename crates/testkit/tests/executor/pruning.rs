@@ -1,4 +1,4 @@
-//! Prunes of objects whose deletion takes time.
+//! Prunes of objects that take time to delete.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ use crate::support::{
     wait_for_end, wait_until,
 };
 
-/// Another user has deleted the object, or removed the kind.
+/// Another user has already deleted the object or removed its kind.
 #[tokio::test(start_paused = true)]
 async fn pruned_objects_may_be_gone_already() {
     for kind in [ErrorKind::NotFound, ErrorKind::UnknownKind] {
@@ -36,7 +36,7 @@ async fn pruned_objects_may_be_gone_already() {
     }
 }
 
-/// The operation must report the finalizer as long as it exists, and end when the finalizer is removed.
+/// The operation must report the finalizer while it exists, and end once the finalizer is removed.
 #[tokio::test(start_paused = true)]
 async fn an_operation_waits_for_pruned_objects_and_names_their_finalizers() {
     let cluster = FaultyCluster::reliable();
@@ -59,7 +59,7 @@ async fn an_operation_waits_for_pruned_objects_and_names_their_finalizers() {
     wait_until(&engine, second, |view, reason| seen(view) == stays && reason.contains(message)).await;
     // The last wave applies its objects immediately.
     assert_eq!(cluster.creations_of("new"), 1);
-    // A later process reports this too.
+    // A later process also reports the finalizer.
     engine.shutdown().await;
     let engine = builder(&cluster, &log.reopen()).start().await.unwrap();
     engine.resume(second).await.unwrap();
@@ -75,8 +75,8 @@ async fn an_operation_waits_for_pruned_objects_and_names_their_finalizers() {
     assert_eq!(seen(&view), Some((Some(ResultCode::Pruned), String::new())));
 }
 
-/// If other waves follow, a wave must apply its objects only after its pruned objects have been deleted, not
-/// while they are terminating.
+/// If other waves follow, a wave must apply its objects only after its pruned objects have been deleted
+/// completely.
 #[tokio::test(start_paused = true)]
 async fn a_wave_applies_when_its_pruned_objects_are_gone() {
     let (sim, seen) = (Arc::new(OnceLock::<SimCluster>::new()), Arc::new(OnceLock::new()));
@@ -104,8 +104,8 @@ async fn a_wave_applies_when_its_pruned_objects_are_gone() {
     assert_eq!(seen.get(), Some(&Vec::new()), "the Deployment and what belongs to it");
 }
 
-/// Runs a concurrent action before each deletion of the object `old` by the engine, and returns the deletions
-/// in the cluster's audit.
+/// Prunes the object `old`, running a concurrent action before each deletion by the engine. Returns the
+/// deletions in the cluster's audit log.
 async fn prune_while(
     happens: impl Fn(&SimCluster, Object) + Send + std::marker::Sync + 'static,
 ) -> Vec<AuditEntry> {
@@ -152,7 +152,7 @@ fn set_label(sim: &SimCluster, found: &Object, value: usize) {
     written.expect("the simulated cluster responds immediately").unwrap();
 }
 
-/// The concurrent deletion after the plan must be the only one.
+/// If another client deletes the object after the plan was created, the engine must not delete it again.
 #[tokio::test(start_paused = true)]
 async fn a_concurrently_deleted_object_is_not_deleted_again() {
     let deletions = prune_while(|sim, found| {
@@ -165,7 +165,7 @@ async fn a_concurrently_deleted_object_is_not_deleted_again() {
     assert_eq!(ours.code, 409, "it is bound to the planned version of the object");
 }
 
-/// A changed object must be pruned regardless, despite repeated changes.
+/// A changed object must still be pruned, even if it changes repeatedly.
 #[tokio::test(start_paused = true)]
 async fn a_concurrently_changed_object_is_pruned() {
     for writes in [1, usize::MAX] {
@@ -183,7 +183,7 @@ async fn a_concurrently_changed_object_is_pruned() {
     }
 }
 
-/// An object that moved to another application or became protected after the plan must stay.
+/// An object must stay if it moved to another application or became protected after the plan was created.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_became_foreign_or_protected_is_not_pruned() {
     for (annotation, value, reason) in [

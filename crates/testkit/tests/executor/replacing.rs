@@ -1,4 +1,4 @@
-//! Replaced and re-created objects.
+//! Replaced and recreated objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,8 +33,8 @@ fn deployment(label: &str) -> String {
     )
 }
 
-/// An existing object must not be deleted for an object that the server would refuse. The dry run detects this, and so
-/// must a sync without a dry run.
+/// An existing object must not be deleted if the server would refuse its replacement. The dry run detects the
+/// refusal, and a sync without a dry run must also detect it.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
     for (old, new, text) in [
@@ -68,7 +68,7 @@ async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
                 cluster.writes()
             );
         }
-        // An accepted object is replaced with one deletion.
+        // If the server accepts the replacement, the old object is deleted once.
         let id = submit(&engine, &SyncSpec::new(&old)).await;
         assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded, "{old}");
         let deletions = cluster.writes().iter().filter(|entry| entry.verb == Verb::Delete).count();
@@ -77,7 +77,7 @@ async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
     }
 }
 
-/// Only the creation under the actual name counts, because a server may reject only that name, or only
+/// Only a creation under the actual name is decisive, because a server may reject only that name, or only
 /// another name.
 #[tokio::test(start_paused = true)]
 async fn refusals_of_another_name_do_not_decide() {
@@ -105,7 +105,7 @@ async fn refusals_of_another_name_do_not_decide() {
             let id = submit(&engine, &sync("b")).await;
             assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded, "{options}");
             is_strict.store(true, Ordering::SeqCst);
-            // The selector of `c` can't be changed.
+            // An update can't change the selector, so `c` requires a recreation.
             let id = submit(&engine, &sync("c")).await;
             let view = wait_for_end(&engine, id).await;
             assert_eq!(view.phase, outcome, "{refused}, {options}: {}", view.message);
@@ -116,7 +116,7 @@ async fn refusals_of_another_name_do_not_decide() {
     }
 }
 
-/// Returns the status of the only object, true if the status is an estimate, and the object's differences.
+/// Returns the only object's status, true if the status is an estimate, and the object's differences.
 async fn difference(
     cluster: &FaultyCluster,
     question: ComparisonPurpose,
@@ -131,8 +131,8 @@ async fn difference(
     (object.status, object.estimate, paths.collect())
 }
 
-/// A replacement drops other managers' fields, which the difference must show beforehand. A comparison with only the
-/// manifests must not show them.
+/// A replacement drops other managers' fields. The difference must show this before the sync. A comparison
+/// with only the manifests must not show it.
 #[tokio::test(start_paused = true)]
 async fn the_difference_shows_foreign_fields_that_a_replacement_drops() {
     for (options, estimate) in [("Replace=true", false), ("Replace=true,Force=true", true)] {
@@ -156,7 +156,7 @@ async fn the_difference_shows_foreign_fields_that_a_replacement_drops() {
         assert_eq!(paths, ["/data/b", "/metadata/annotations/theirs"], "{options}");
         let by_manifests = difference(&cluster, ComparisonPurpose::Manifests, &sync).await;
         assert_eq!(by_manifests, (ObjectStatus::Same, false, Vec::new()), "{options}");
-        // A sync with this option would leave the object unchanged.
+        // With this option, a sync would leave the object unchanged.
         let only = sync
             .clone()
             .with_request(|request| request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned()));

@@ -1,5 +1,5 @@
-//! Two operations of one application with separate logs, like two runners with empty state directories.
-//! Neither may delete or take over the other's running objects.
+//! Two operations of the same application with separate logs, as on two CI runners with empty state
+//! directories. Neither operation may delete or take over the other's running objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::support::{
     FaultyCluster, Log, builder, config, external_write, hook, submit, wait_for_end, wait_until,
 };
 
-/// Returns a hook that takes some time, and a resource after it.
+/// Returns a sync with a hook that takes some time, followed by a resource.
 fn migration(version: &str, takes: &str, more: &[(&str, &str)]) -> SyncSpec {
     let mut annotations = vec![("sim.tidegate.dev/ready-after", takes)];
     annotations.extend_from_slice(more);
@@ -25,7 +25,7 @@ fn migration(version: &str, takes: &str, more: &[(&str, &str)]) -> SyncSpec {
     SyncSpec::new(&format!("{job}{}", config("settings", 1, &[])))
 }
 
-/// Starts an operation with a separate log, and waits until its hook runs.
+/// Starts an operation with a separate log, and waits until its hook is running.
 async fn start_until_hook_runs(cluster: &Arc<FaultyCluster>, sync: &SyncSpec) -> (Engine, OperationId) {
     let engine = builder(cluster, &Log::new()).start().await.unwrap();
     let id = submit(&engine, sync).await;
@@ -44,7 +44,7 @@ fn has_hook_write(entries: &[AuditEntry]) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn the_running_hook_of_another_operation_is_awaited_and_named() {
-    // A hook that its policy keeps is overwritten, and can't be changed to another version.
+    // A hook that is kept by its policy is overwritten, and its version can't be changed.
     for (policy, version) in [("BeforeHookCreation", "1"), ("HookSucceeded", "2"), ("HookFailed", "2")] {
         let policy = [("argocd.argoproj.io/hook-delete-policy", policy)];
         let cluster = FaultyCluster::reliable();
@@ -53,7 +53,7 @@ async fn the_running_hook_of_another_operation_is_awaited_and_named() {
         let takes = if version == "1" { "5s" } else { "60s" };
         let two = submit(&second, &migration(version, takes, &policy)).await;
         let waits = format!("waiting for completion of hook batch/Job/migrate of operation {one}");
-        let reason = format!("operation {one} is running it; waiting until that run ends");
+        let reason = format!("operation {one} is running the same hook; waiting until that run ends");
         wait_until(&second, two, |view, explained| view.message == waits && explained.contains(&reason))
             .await;
         assert!(!has_hook_write(&writes_of(&cluster, two)), "{policy:?}");
@@ -63,8 +63,8 @@ async fn the_running_hook_of_another_operation_is_awaited_and_named() {
     }
 }
 
-/// The first operation isn't resumed. Its hook must block the second operation until the hook has finished,
-/// and then be replaced.
+/// The first operation isn't resumed. The second operation must wait until the first operation's hook has
+/// finished, and then replace the hook.
 #[tokio::test(start_paused = true)]
 async fn the_hook_of_a_dead_operation_blocks_until_it_ends() {
     let cluster = FaultyCluster::reliable();
@@ -81,7 +81,7 @@ async fn the_hook_of_a_dead_operation_blocks_until_it_ends() {
     assert_eq!(writes_of(&cluster, one).iter().filter(|entry| entry.verb == Verb::Delete).count(), 0);
 }
 
-/// Neither a deadline nor a clean-up policy may delete an object of another operation.
+/// Neither a deadline nor a cleanup policy may delete another operation's object.
 #[tokio::test(start_paused = true)]
 async fn deadlines_count_while_another_operation_runs_the_hook() {
     let cluster = FaultyCluster::reliable();
@@ -101,7 +101,7 @@ async fn deadlines_count_while_another_operation_runs_the_hook() {
     assert!(is_there, "the other operation's hook still runs");
 }
 
-/// Returns an engine with its own log that runs an action before its first write of the hook.
+/// Returns an engine with its own log. The engine runs an action before its first write of the hook.
 async fn engine_with_action(
     cluster: &Arc<FaultyCluster>,
     event: impl Future<Output = ()> + Send + 'static,
@@ -111,14 +111,14 @@ async fn engine_with_action(
     builder.clock(Arc::new(RuntimeClock::starting_at(START))).start().await.unwrap()
 }
 
-/// Another operation creates its hook between our read and our creation, without a claim to prevent it.
+/// Another operation creates its hook between this operation's read and creation. No claim prevents this.
 #[tokio::test(start_paused = true)]
 async fn a_hook_created_at_the_last_moment_is_left_alone() {
     for (policy, option) in [
         ("BeforeHookCreation", ""),
         ("BeforeHookCreation", "ServerSideApply=false"),
         ("BeforeHookCreation", "Replace=true"),
-        // A hook that its policy keeps is overwritten, but not while it is running.
+        // A hook that is kept by its policy is overwritten, but not while it is running.
         ("HookFailed", ""),
         ("HookFailed", "ServerSideApply=false"),
         ("HookFailed", "Replace=true"),
@@ -144,7 +144,7 @@ async fn a_hook_created_at_the_last_moment_is_left_alone() {
             view.message == waits && reason.contains("waiting until that run ends")
         })
         .await;
-        // Waits almost until the hook has finished.
+        // Wait almost until the hook has finished.
         tokio::time::sleep(Duration::from_secs(55)).await;
         assert!(!has_hook_write(&writes_of(&cluster, two)), "{case}");
         let view = wait_for_end(&first, one).await;
@@ -180,7 +180,8 @@ async fn an_object_created_at_the_last_moment_is_not_overwritten() {
     }
 }
 
-/// Another application adopts an object after the plan. With the option, that application keeps it.
+/// Another application adopts an object after the plan was created. With the option, that application keeps
+/// the object.
 #[tokio::test(start_paused = true)]
 async fn an_object_adopted_after_the_plan_is_not_overwritten() {
     for (options, expected) in [

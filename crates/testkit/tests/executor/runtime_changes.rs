@@ -1,4 +1,4 @@
-//! New clusters and changed health rules while the engine is running.
+//! Clusters and health rules that change while the engine is running.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ async fn operations_run_on_a_cluster_added_later() {
     };
     add(&cluster).await.unwrap();
     let id = submit(&engine, &sync).await;
-    // The wait requires a watch, so watches work as well.
+    // The operation finishes only if the new connection also supports watches.
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
     let other = FaultyCluster::reliable();
     let known = add(&other).await.unwrap_err();
@@ -51,7 +51,7 @@ async fn operations_run_on_a_cluster_added_later() {
     assert!(matches!(add(&other).await, Err(EngineError::Stopped)));
 }
 
-/// A wrong script is fixed while an operation is waiting for its result.
+/// A script is corrected while an operation is waiting for its result.
 #[tokio::test(start_paused = true)]
 async fn a_running_operation_uses_changed_health_rules() {
     let cluster = FaultyCluster::reliable();
@@ -65,13 +65,13 @@ async fn a_running_operation_uses_changed_health_rules() {
     wait_until(&engine, id, |_, reason| reason.contains("b is judged")).await;
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert_eq!(cluster.creations_of("second"), 0);
-    // Without a rule there is nothing to wait for.
+    // Without a rule, there is nothing to wait for.
     engine.set_health_rules(HealthRules::built_in()).await.unwrap();
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
     assert_eq!(cluster.creations_of("second"), 1);
 }
 
-/// Returns the health rules of an operation over time.
+/// Returns the health rules that an operation used, in order.
 fn recorded_health_rules(log: &Log, id: OperationId) -> Vec<Digest> {
     let digest = |event: &OperationEvent| match event {
         OperationEvent::HealthRulesSet { digest, .. } => Some(*digest),

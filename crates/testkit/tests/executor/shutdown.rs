@@ -1,4 +1,4 @@
-//! Clean shutdown. The record is correct, and every operation can be resumed.
+//! Clean shutdown. The recorded events are correct, and every operation can be resumed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

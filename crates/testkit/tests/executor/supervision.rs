@@ -1,4 +1,4 @@
-//! Panicking actors: restarted from the log up to three times.
+//! Panicking actors, which are restarted from the log up to three times.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,8 +40,8 @@ async fn a_panicking_call_is_repeated() {
     }
 }
 
-/// Wherever the actor's handler panics, the operation must continue from the log, and each hook must be
-/// created only once.
+/// Regardless of where the actor's handler panics, the operation must continue from the log, and each hook
+/// must be created only once.
 #[tokio::test(start_paused = true)]
 async fn a_panicking_actor_continues_from_the_log() {
     let mut tried = 0;
@@ -51,7 +51,7 @@ async fn a_panicking_actor_continues_from_the_log() {
         let engine = builder(&cluster, &Log::new()).clock(clock).start().await.unwrap();
         let requester = engine.clone();
         let sync = shop();
-        // The first reads of the clock are in the caller, which then panics itself.
+        // The caller makes the first reads of the clock, and then panics itself.
         let submitted =
             tokio::spawn(async move { requester.submit(sync.request.clone(), sync.targets()).await });
         let Ok(submitted) = with_time_limit(submitted).await else { continue };

@@ -1,4 +1,4 @@
-//! An engine with components that can be made to fail.
+//! An engine whose components can be made to fail.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use tidegate_cluster::sim::{AuditEntry, Clock as SimClock, SimCluster, SimConfig};
 use tidegate_cluster::{
     ApplyRequest, Backpressure, Call, Cluster, ClusterError, DeleteRequest, Effect, ErrorKind, Layer,
-    MissingRight, Right, Verb, WriteMode,
+    MissingRight, PendingCall, Right, Verb, WriteMode,
 };
 use tidegate_executor::extensions::ractor::{Actor, ActorProcessingErr, ActorRef, Message};
 use tidegate_executor::{Clock, Engine, EngineBuilder, RuntimeClock};
@@ -21,28 +21,28 @@ use tidegate_testkit::scenario::SyncSpec;
 
 pub type Log = MemoryLog;
 
-/// Result of a call.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
     Answer,
     Panic,
     Hang,
-    /// The cluster refuses the call with this error.
+    /// The cluster refuses the call with the given error.
     Refuse(ErrorKind),
-    /// The cluster refuses the request with this message.
+    /// The cluster refuses the request with the given message.
     RefuseWithMessage(&'static str),
 }
 
 type OutcomeFn = Box<dyn Fn(&'static str, &str) -> CallOutcome + Send + std::marker::Sync>;
 
-/// A cluster that counts its calls and can fail them. A call is identified by its verb and its object.
+/// A cluster that counts its calls and can make them fail. A call is identified by its verb and its object.
 pub struct FaultyCluster {
     pub sim: SimCluster,
     decide: OutcomeFn,
     missing_rights: &'static [&'static str],
     active_calls: AtomicUsize,
     pub max_active_calls: AtomicUsize,
-    /// Reported cause of the delay of calls.
+    /// Cause to report for delayed calls.
     pub backpressure: Mutex<Option<Backpressure>>,
 }
 
@@ -77,12 +77,12 @@ impl FaultyCluster {
         })
     }
 
-    /// Creates a cluster that reports missing rights for some verbs, but still executes the calls.
+    /// Creates a cluster that reports missing permissions for some verbs, but still executes the calls.
     pub fn new_without_rights(lacking: &'static [&'static str]) -> Arc<Self> {
         Self::reliable().without_rights(lacking)
     }
 
-    /// Makes an existing cluster report missing rights for some verbs.
+    /// Makes an existing cluster report missing permissions for some verbs.
     pub fn without_rights(self: Arc<Self>, missing_rights: &'static [&'static str]) -> Arc<Self> {
         let moody = Arc::into_inner(self).unwrap();
         Arc::new(Self { missing_rights, ..moody })
@@ -109,11 +109,7 @@ impl Layer for FaultyCluster {
         &self.sim
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         let at_once = self.active_calls.fetch_add(1, Ordering::SeqCst) + 1;
         let _leave = ActiveCall(&self.active_calls);
         self.max_active_calls.fetch_max(at_once, Ordering::SeqCst);
@@ -142,7 +138,7 @@ impl Layer for FaultyCluster {
     }
 }
 
-/// Returns the name that tests use for a call.
+/// Returns the verb that tests use for a call.
 fn verb_of(call: &Call) -> &'static str {
     match call.verb {
         Verb::Discover => "discover",
@@ -164,7 +160,7 @@ fn verb_of(call: &Call) -> &'static str {
     }
 }
 
-/// A clock that panics at chosen reads.
+/// A clock that panics at selected reads.
 pub struct PanickingClock {
     clock: RuntimeClock,
     reads: AtomicUsize,
@@ -186,7 +182,7 @@ impl Clock for PanickingClock {
     }
 }
 
-/// Returns a builder for an engine on a cluster and a log, on virtual time.
+/// Returns a builder for an engine with a cluster and a log, in virtual time.
 pub fn builder(cluster: &Arc<FaultyCluster>, log: &Log) -> EngineBuilder {
     let cluster = Arc::clone(cluster) as Arc<dyn Cluster>;
     Engine::builder(Arc::new(log.clone()))
@@ -249,7 +245,7 @@ pub async fn callback_actor<M: Message + std::marker::Sync>(
     Actor::spawn(None, CallbackActor(Box::new(call)), ()).await.unwrap().0
 }
 
-/// Returns a write of an object by another user.
+/// Returns a request to write an object as another user.
 pub fn external_write(object: Object) -> ApplyRequest {
     ApplyRequest::new(object, WriteMode::Apply { force: true })
 }

@@ -1,4 +1,5 @@
-//! Wait reasons derived from Events about objects. Claims that aren't used yet don't block a wave.
+//! Wait reasons that are derived from Events about objects. Volume claims that aren't used yet don't block a
+//! wave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +17,8 @@ use crate::support::{
     with_time_limit,
 };
 
-/// Returns a storage class, a claim that uses it and doesn't have a volume, and a ConfigMap in the next wave.
+/// Returns a storage class, a volume claim that uses the class and has no volume, and a ConfigMap in the next
+/// wave.
 fn storage_manifests(mode: &str) -> String {
     format!(
         "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata:\n  name: lazy\n  annotations: \
@@ -59,7 +61,7 @@ async fn start_sync(cluster: &Arc<FaultyCluster>, mode: &str) -> (Engine, Operat
     (engine, id)
 }
 
-/// Situation of Argo CD's issue 12840.
+/// The situation is that of Argo CD's issue 12840.
 #[tokio::test(start_paused = true)]
 async fn a_claim_waiting_for_its_first_consumer_does_not_block_its_wave() {
     let cluster = FaultyCluster::reliable();
@@ -79,7 +81,7 @@ async fn a_claim_without_a_volume_blocks_its_wave_and_names_the_reason() {
         reason.contains("Waiting for a volume: ProvisioningFailed: no space left")
     })
     .await;
-    // The newest warning counts. Events of other types never count.
+    // The newest warning counts. Events of other types are ignored.
     let later = ("Warning", "QuotaExceeded", "2Gi of 2Gi used", "2026-01-01T00:01:00Z");
     create_event(&cluster, &claim_gvk(), "data", later).await;
     create_event(

@@ -1,4 +1,4 @@
-//! Short constructors of events and their content. Every field differs from its default.
+//! Short constructors for events and their content. Every field has a value other than its default.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,7 +130,7 @@ pub fn hook(phase: Phase, name: &str) -> Task {
     Task { hook: Some(hook), ..task(phase, 0, "Job", name, Action::Create) }
 }
 
-/// Returns a plan with the waves of these ordered tasks.
+/// Returns a plan whose waves contain the given tasks, in order.
 pub fn plan(tasks: Vec<Task>) -> Plan {
     let mut plan = Plan::default();
     for task in tasks {

@@ -1,4 +1,4 @@
-//! Folders of golden logs, and the stored meaning of each log.
+//! Folders with golden logs, and each log's stored meaning.
 
 use std::path::{Path, PathBuf};
 
@@ -54,8 +54,8 @@ pub fn replay_events(events: Vec<OperationEvent>) -> State {
     Driver::recover(None, events).unwrap().state().clone()
 }
 
-/// Reduces a value to the fields that existed when the golden logs were written: fields are added, but never
-/// changed.
+/// Reduces a value to the fields that existed when the golden logs were written, because new fields may have
+/// been added since.
 pub fn without_new_fields(found: &Value, known: &Value) -> Value {
     match (found, known) {
         (Value::Object(found), Value::Object(known)) => {

@@ -14,13 +14,13 @@ use crate::event_builders::*;
 
 mod external_changes;
 
-/// An operation, and the number of events before its snapshot.
+/// An operation, and the number of events that precede its snapshot.
 pub struct HandwrittenOperation {
     pub events: Vec<OperationEvent>,
     pub snapshot_after: usize,
 }
 
-/// Returns two tasks before the resources, and one after them.
+/// Returns a plan with two tasks before the resources, and one task after them.
 fn full_plan() -> Plan {
     let mut runner = hook(Phase::PreSync, "notify");
     if let Some(hook) = &mut runner.hook {
@@ -204,7 +204,7 @@ fn second_wave(succeeded: OperationPhase) -> Vec<OperationEvent> {
     ]
 }
 
-/// Returns an operation in which first a hook, then a wave, and then the operation itself exceeds its
+/// Returns an operation in which first a hook, then a wave, and finally the operation itself exceeds its
 /// deadline.
 fn exceeds_deadlines() -> HandwrittenOperation {
     use OperationPhase::{Failed, Succeeded};
@@ -298,7 +298,7 @@ fn dry_run_refused() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 5 }
 }
 
-/// Returns an operation with a manifest that the server refuses at the write.
+/// Returns an operation with a manifest that the server refuses when it is written.
 fn write_refused() -> HandwrittenOperation {
     let skipping = |request: &mut SyncRequest| {
         plain(request);
@@ -320,7 +320,7 @@ fn write_refused() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 6 }
 }
 
-/// Returns an interrupted operation that waits for its claim.
+/// Returns an interrupted operation that is waiting for its claim.
 fn awaits_claim() -> HandwrittenOperation {
     let events = vec![accepted(4, |_| {}), claim(ClaimEvent::Taken { holder: holder(), at_work: true }, 5)];
     HandwrittenOperation { events, snapshot_after: 2 }
@@ -388,7 +388,7 @@ fn superseded() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 6 }
 }
 
-/// Returns an operation without a claim that is terminated by a person.
+/// Returns an operation without a claim that a user terminates.
 fn terminated() -> HandwrittenOperation {
     let mut events = start_events(9);
     events[1] = claim(ClaimEvent::Without { reason: "leases is forbidden".into() }, 1);

@@ -1,4 +1,4 @@
-//! Explicit meaning of the hand-written operations.
+//! Expected meaning of the hand-written operations, written by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn every_field_of_every_event_is_read() {
     }
 }
 
-/// These assertions are written by hand, because a program wrote the table above.
+/// A program wrote the expected values of the previous test, so the values in this test are written by hand.
 #[test]
 fn requests_and_plans_are_read() {
     let (_scratch, log) = open_copy(LAYOUT);
@@ -209,7 +209,7 @@ fn results_of_a_deletion_are_unchanged() {
     assert_eq!(operation_view(&log, 15).deletion, None);
     let deletion = events(&log, id(16))[0]["Accepted"]["request"]["deletion"].clone();
     assert_eq!(deletion, json!("background"));
-    // The states before and during the deletion of the objects.
+    // Compare the states before and during the deletion of the objects.
     let state = |count| replay_events(log.recorded_events(id(16)).unwrap().into_iter().take(count).collect());
     assert!(explain(&state(8), at(20)).to_string().contains("wave 1 of 4 (PreDelete, wave 0)"));
     assert_eq!(state(15).message(), "waiting for deletion of /ConfigMap/later");
@@ -234,7 +234,7 @@ fn results_after_overrides_are_unchanged() {
     assert!(reason.contains("skipped by ann (it takes too long): hook Job store/backup"), "{reason}");
 }
 
-/// Compares field by field, because views don't show the complete state.
+/// Compares the states field by field, because views don't show everything.
 #[test]
 fn snapshots_match_their_events() {
     for layout in LAYOUTS {
@@ -323,7 +323,7 @@ fn inventories_are_read() {
     assert_eq!((large.places.len(), large.searched), (3_000, true));
 }
 
-/// The plan, the manifests and the request must be read from the log alone.
+/// The plan, the manifests and the request must be readable from the log alone.
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_operation_is_resumed() {
     let (_scratch, log) = open_copy(LAYOUT);

@@ -16,10 +16,10 @@ use uuid::Uuid;
 use crate::golden_log::{Log, golden_path, load_state, open, replay_events};
 use crate::{event_builders, handwritten};
 
-/// Operation that has a plan but no later events.
+/// ID of the operation that has a plan but no later events.
 pub const PLANNED: u128 = 900_001;
 
-/// Writes a folder, and the meaning of its content according to the current version.
+/// Writes a layout's folder, and the meaning of its content according to the current version.
 pub fn write_layout(layout: &str) {
     let folder = golden_path(layout);
     assert!(
@@ -49,7 +49,7 @@ fn write_json(name: &str, content: &BTreeMap<String, Value>) {
     std::fs::write(golden_path(name), serde_json::to_string_pretty(content).unwrap() + "\n").unwrap();
 }
 
-/// Writes every golden operation as the engine does.
+/// Writes every golden operation in the same way as the engine.
 fn write_scenarios(log: &Log) {
     for (number, scenario) in (1_u128..).zip(scenario::all()) {
         let mut world = World::new(SimConfig::default());
@@ -66,7 +66,7 @@ fn write_scenarios(log: &Log) {
     }
 }
 
-/// Appends events in parts with a snapshot between them, as an engine does.
+/// Appends events in parts with a snapshot between them, in the same way as an engine.
 fn append_in_parts(
     log: &Log,
     events: &[OperationEvent],
@@ -125,8 +125,8 @@ fn inventory() -> InventoryUpdate {
     InventoryUpdate { application: "shop".into(), cluster: "https://10.0.0.1:6443 5d2c4b1e".into(), changes }
 }
 
-/// Writes an operation that wasn't resumed after it was planned, its manifests, and an inventory that is
-/// large enough for a blob.
+/// Writes an operation that wasn't resumed after it was planned, the operation's manifests, and an inventory
+/// that is large enough to be stored as a blob.
 fn write_planned(log: &Log) {
     let mut world = World::new(SimConfig::default());
     world.number_from(PLANNED);

@@ -9,7 +9,7 @@ use crate::cluster_failures::config;
 use crate::engine::Bench;
 use crate::webhook::Webhook;
 
-/// The dry run must contain the webhook's message, and the operation must not write to the cluster.
+/// The dry run's result must contain the webhook's message, and the operation must not write to the cluster.
 pub async fn a_webhook_refuses() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "webhook").await;
@@ -22,12 +22,13 @@ pub async fn a_webhook_refuses() {
     assert_eq!(bench.writes(id).await.summaries(), [""; 0], "{}", view.message);
 }
 
-/// The webhook quotes the rejected object in any encoding. The value of a Secret must not appear in the
-/// result or in the log, but the rest of the message must appear.
+/// The webhook's message contains the rejected Secret in various encodings. Neither the result nor the log
+/// may contain the Secret's value, but the rest of the message must be readable.
 pub async fn a_webhook_echoes_a_secret() {
     let control = ControlPlane::shared();
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: 'Canary <7xq1> value!'}\n---\n";
-    // Each encoding, and the part that must be hidden. The part can't occur in an operation id.
+    // Encodings of the Secret's value, each with the part that must be hidden. These parts can't occur in an
+    // operation ID.
     for (form, canary) in [
         ("Canary <7xq1> value!", "7xq1"),
         ("Q2FuYXJ5IDw3eHExPiB2YWx1ZSE=", "Q2FuYXJ5"),
@@ -68,7 +69,7 @@ pub async fn a_webhook_echoes_a_secret() {
 }
 
 /// If a webhook doesn't respond, the operation retries a few times and reports the webhook. Then the attempt
-/// fails, and the next one starts if requested.
+/// fails, and another attempt starts if retries are configured.
 pub async fn a_webhook_times_out() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "silent").await.with_command_timeouts().await;
@@ -84,7 +85,7 @@ pub async fn a_webhook_times_out() {
     assert_eq!(bench.writes(id).await.summaries(), [""; 0]);
 }
 
-/// The server's warnings about a write or a dry run must appear once in the result of the object.
+/// The server's warnings about a write or a dry run must appear once in the object's result.
 pub async fn a_webhook_warns() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "warning").await;

@@ -65,7 +65,7 @@ fn everything() -> String {
     .concat()
 }
 
-/// An operation must survive the loss of its API server, and of the store behind it.
+/// An operation must survive outages of its API server, and of the etcd behind it.
 pub async fn an_operation_survives_outages_of_the_api_server_and_etcd() {
     let control = ControlPlane::start(Options::default()).unwrap();
     for (name, outage) in [("killed", Outage::Kill), ("paused", Outage::Pause)] {
@@ -104,7 +104,7 @@ impl Outage {
             }
             Self::Pause => {
                 control.pause_etcd().unwrap();
-                // Duration of the outage.
+                // Wait for the duration of the outage.
                 tokio::time::sleep(Duration::from_secs(10)).await;
                 control.resume_etcd().unwrap();
             }
@@ -112,7 +112,7 @@ impl Outage {
     }
 }
 
-/// A binding with a changed role must be re-created in both apply modes, without other deletions.
+/// A binding with a changed role must be created again in both apply modes, without other deletions.
 pub async fn a_changed_binding_is_recreated() {
     let control = ControlPlane::shared();
     for flag in ["ServerSideApply=true", "ServerSideApply=false"] {
@@ -159,7 +159,7 @@ pub async fn a_changed_binding_is_recreated() {
     }
 }
 
-/// A pruned object that never disappears must end its wave at the deadline, as on the simulated cluster.
+/// If a pruned object never disappears, its wave must end at the deadline, as on the simulated cluster.
 pub async fn a_stuck_finalizer_ends_its_wave_at_the_deadline() {
     let held = config("old", 0, "    sim.tidegate.dev/outcome: stuck-deleting\n");
     let next = [config("new", 0, "    tidegate.dev/wave-timeout: 10s\n"), config("later", 1, "")].concat();
@@ -177,7 +177,7 @@ pub async fn a_stuck_finalizer_ends_its_wave_at_the_deadline() {
     .await;
 }
 
-/// A terminating namespace rejects all new objects, and no write may be partial.
+/// A terminating namespace rejects all new objects, so nothing may be written.
 pub async fn a_terminating_namespace_accepts_no_write() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "terminating").await;
@@ -203,8 +203,8 @@ pub async fn a_terminating_namespace_accepts_no_write() {
     observer.wait_until(&place, |namespace| namespace.is_none()).await;
 }
 
-/// A namespace that is deleted after the last write, during a hook, must make the operation fail. The message
-/// must contain the namespace's name, regardless of the user's read access.
+/// If a namespace is deleted after the last write, while a hook is running, the operation must fail. The
+/// message must contain the namespace's name, even if the user may not read namespaces.
 pub async fn a_namespace_deleted_during_a_hook_fails_the_operation() {
     let control = ControlPlane::shared();
     let observer = control.client(User::OBSERVER);
@@ -242,7 +242,7 @@ pub async fn a_namespace_deleted_during_a_hook_fails_the_operation() {
     }
 }
 
-/// The deletion of a kind during the operation must fail only the objects that need it.
+/// If a kind is deleted during the operation, only the objects that need this kind may fail.
 pub async fn a_definition_deleted_meanwhile_fails_only_its_objects() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "definition").await;
@@ -273,8 +273,8 @@ pub async fn a_definition_deleted_meanwhile_fails_only_its_objects() {
     assert!(served.status.is_some(), "{served:#?}");
 }
 
-/// Objects that are too large for the cluster. The dry run rejects one of them, and only the store rejects
-/// the other.
+/// Two objects are too large for the cluster. The dry run rejects one of them, and only the store rejects the
+/// other.
 pub async fn too_large_objects_are_reported() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "large").await;
@@ -298,8 +298,8 @@ pub async fn too_large_objects_are_reported() {
     );
 }
 
-/// API server 1.20 panics during server-side apply of an APIService. That object must fail, and no operation
-/// may wait forever.
+/// API server 1.20 panics during the server-side apply of an APIService. Only that object may fail, and no
+/// operation may wait forever.
 pub async fn a_panic_of_the_server_fails_only_its_object() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "given-up").await;
@@ -311,7 +311,7 @@ pub async fn a_panic_of_the_server_fails_only_its_object() {
              {{{more}}}}}\nspec: {{group: {group}, version: v1, {spec}}}\n---\n"
         )
     };
-    // This is only a dry run, because an unserved group would disturb the discovery of other groups.
+    // Use a dry run, because a group without a server would disturb the discovery of other groups.
     let attempt = |text: &str| SyncSpec::new(text).with_request(|request| request.options.dry_run = true);
     let (_, view) = bench.run(&attempt(&[config("a", 0, ""), service("")].concat())).await;
     if control.minor() <= 20 {
@@ -324,8 +324,8 @@ pub async fn a_panic_of_the_server_fails_only_its_object() {
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
 }
 
-/// A user without write access to Secrets must get the missing right in the error, and no write may be
-/// partial.
+/// If a user may not write Secrets, the error must contain the missing permission, and nothing may be
+/// written.
 pub async fn missing_rights_prevent_all_writes() {
     let control = ControlPlane::shared();
     let namespace = control.create_namespace("rights").await.unwrap();

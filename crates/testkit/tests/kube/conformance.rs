@@ -1,9 +1,9 @@
-//! Conformance tests. The simulated cluster and the real cluster receive the same requests, and must respond
-//! in the same way.
+//! Conformance tests. The simulated cluster and a real cluster receive the same requests, and must respond in
+//! the same way.
 //!
-//! Each scenario runs on both clusters and writes a protocol. The protocol contains the request, the response
-//! with its error kind and message, the resulting fields of the manifest, changes of the version, and finally
-//! the cluster's own audit log. The two protocols must be equal, line by line.
+//! Each scenario runs on both clusters and writes a protocol. The protocol contains the requests, the
+//! responses with their error kinds and messages, the resulting fields of the manifests, changes of the
+//! resource versions, and finally the cluster's own audit log. The two protocols must be equal, line by line.
 
 mod deletes;
 mod kinds;

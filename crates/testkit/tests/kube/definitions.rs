@@ -1,4 +1,4 @@
-//! Definitions that can't serve the kinds of an operation.
+//! Definitions that can't serve an operation's kinds.
 
 use tidegate_model::{OperationPhase, ResultCode};
 use tidegate_testkit::kube::ControlPlane;
@@ -16,7 +16,8 @@ fn definition(group: &str, (kind, list_kind): (&str, &str), version: &str) -> St
     )
 }
 
-/// The definition is part of the operation but serves another version, so the operation must not wait.
+/// The operation contains the definition, but the definition serves a different version, so the operation
+/// must not wait.
 pub async fn a_version_that_its_definition_does_not_serve_fails_at_once() {
     let bench = Bench::for_test(ControlPlane::shared(), "version").await;
     let group = format!("{}.example.com", bench.namespace);
@@ -29,13 +30,13 @@ pub async fn a_version_that_its_definition_does_not_serve_fails_at_once() {
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
     let result = view.resources.iter().find(|result| result.kind == "Alpha").unwrap();
     assert_eq!(result.status, Some(ResultCode::SyncFailed));
-    // Part of the message for a failure without a wait.
-    let text = format!("; definition alphas.{group} serves v2 and not v1");
+    // This part of the message shows that the operation failed without waiting.
+    let text = format!("; definition alphas.{group} does not serve v1; served versions: v2");
     assert!(result.message.ends_with(&text), "{}", result.message);
 }
 
-/// The operation must fail with the server's message after a few reads. With unique names it must succeed,
-/// regardless of the earlier status.
+/// With conflicting names, the operation must fail with the server's message after a few reads. With unique
+/// names, it must succeed, regardless of the earlier status.
 pub async fn conflicting_names_fail_the_operation() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "names").await;
@@ -45,7 +46,7 @@ pub async fn conflicting_names_fail_the_operation() {
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     let name = format!("betas.{group}");
     let text = format!("the names of definition {name} are not accepted: \"BetaList\" is already in use");
-    // In the second round, the names are already refused before the write.
+    // In the second round, the names have already been refused before the write.
     for round in ["new", "refused before"] {
         let mark = control.audit_mark();
         let taken = definition(&group, ("Beta", "BetaList"), "v1");

@@ -30,7 +30,7 @@ impl<'a> Bench<'a> {
     pub async fn new(control: &'a ControlPlane, namespace: String, user: &User) -> Self {
         let options = ConnectOptions {
             kubeconfig: Some(control.kubeconfig(user)),
-            // Shorter than the outages in these tests.
+            // Use a shorter timeout than the outages in these tests.
             call_timeout: Duration::from_secs(5),
             ..ConnectOptions::default()
         };
@@ -38,12 +38,12 @@ impl<'a> Bench<'a> {
         Self { control, namespace, cluster, log: MemoryLog::default(), mark: control.audit_mark() }
     }
 
-    /// Creates a bench for one test, with its own namespace.
+    /// Creates a bench with its own namespace for a test.
     pub async fn for_test(control: &'a ControlPlane, name: &str) -> Self {
         Self::new(control, control.create_namespace(name).await.unwrap(), User::ENGINE).await
     }
 
-    /// Uses the time limits of the command.
+    /// Connects with the same timeouts as the command.
     pub async fn with_command_timeouts(self) -> Self {
         let kubeconfig = Some(self.control.kubeconfig(User::ENGINE));
         let options = ConnectOptions { kubeconfig, ..ConnectOptions::default() };
@@ -78,7 +78,7 @@ impl<'a> Bench<'a> {
         sync.request.destination = destination.clone();
         if sync.request.namespace == "default" {
             sync.request.namespace.clone_from(&self.namespace);
-            // The application's name must be unique, because objects are searched for in the whole cluster.
+            // The application's name must be unique, because the whole cluster is searched for its objects.
             sync.request.application.clone_from(&self.namespace);
         }
         let engine = Engine::builder(Arc::new(self.log.clone()))
@@ -126,7 +126,7 @@ pub async fn wait_until(engine: &Engine, id: OperationId, request: impl Fn(&Oper
             if request(&engine.inspect(id).await.unwrap().0) {
                 return;
             }
-            // Any event may trigger this, because the expected state may be the state before the event.
+            // Check again after any event or a short delay, because the expected state may precede the event.
             let _ = tokio::time::timeout(Duration::from_millis(50), events.next()).await;
         }
     };

@@ -1,5 +1,6 @@
-//! The golden operations on the real API server. The order of writes according to the audit log, the creations and deletions of
-//! each object, the remaining objects, and the result must match the simulated cluster.
+//! The golden operations on a real API server. The order of writes according to the audit log, the creations
+//! and deletions of each object, the remaining objects, and the result must match those on the simulated
+//! cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,10 +31,11 @@ struct Outcome {
     results: BTreeSet<String>,
 }
 
-/// Two objects of a wave are in progress at once, and their order on a real cluster isn't fixed.
+/// Scenarios in which two objects of a wave are in progress at once, so that their order on a real cluster
+/// varies.
 const CONCURRENT_WRITES: [&str; 1] = ["hook-tried-again"];
 
-/// Returns one test for each golden operation.
+/// Returns a test for each golden operation.
 pub fn tests() -> Vec<Test> {
     let name = |scenario: &Scenario| format!("golden::{}", scenario.name);
     scenario::all().into_iter().map(|one| Test::new(name(&one), move || compare(one))).collect()
@@ -69,7 +71,7 @@ pub async fn compare(scenario: Scenario) {
     assert_eq!(found, expected, "left is the real cluster, right the simulated one");
 }
 
-/// Adapts the waits to the duration of a test on a busy machine, and makes the names unique.
+/// Adapts the waits to a busy machine, and makes the names unique.
 fn adapt_scenario(mut scenario: Scenario, namespace: &str) -> Scenario {
     let hurry = |sync: &mut SyncSpec| {
         for (from, to) in [
@@ -86,7 +88,7 @@ fn adapt_scenario(mut scenario: Scenario, namespace: &str) -> Scenario {
             "default" => namespace.to_owned(),
             other => format!("{namespace}-{other}"),
         };
-        // The application's name must be unique, because objects are searched for in the whole cluster.
+        // The application's name must be unique, because the whole cluster is searched for its objects.
         sync.request.application = namespace.to_owned();
         if sync.request.deadline.is_some() {
             sync.request.deadline = Some(Duration::from_secs(20));
@@ -95,7 +97,7 @@ fn adapt_scenario(mut scenario: Scenario, namespace: &str) -> Scenario {
     scenario.setup_syncs.iter_mut().for_each(hurry);
     hurry(&mut scenario.sync);
     if scenario.name == "degraded" {
-        // A Deployment becomes degraded after its deadline, which is ten minutes by default.
+        // A Deployment becomes Degraded after its progress deadline, which is ten minutes by default.
         let (from, to) = ("  replicas: 1\n", "  replicas: 1\n  progressDeadlineSeconds: 2\n");
         scenario.sync.manifests = scenario.sync.manifests.replace(from, to);
     }
@@ -133,12 +135,13 @@ fn run_simulated(scenario: &Scenario, namespace: &str) -> Outcome {
     outcome(&done, left.collect(), &view)
 }
 
-/// Objects that are written in different waves, in order. For consecutive deletions, the comparison can't tell whether
-/// objects belong to the same wave, in which deletions are concurrent, or to the next wave.
+/// Objects that are written in different waves, in order. For consecutive deletions, the comparison can't
+/// determine whether the objects belong to the same wave, in which deletions are concurrent, or to the next
+/// wave.
 const WAVES: [(&str, &[&str]); 2] =
     [("prune", &["old-3", "old-2", "new", "old-1"]), ("prune-confirm", &["old-3", "old-2", "new", "old-1"])];
 
-/// Converts a write in an API server's audit log.
+/// Converts a write from the API server's audit log.
 fn completed_write(event: &AuditEvent) -> ExecutedWrite {
     let verb = match event.verb.as_str() {
         "create" => Verb::Create,
@@ -158,7 +161,7 @@ fn completed_write(event: &AuditEvent) -> ExecutedWrite {
     }
 }
 
-/// Kinds that are compared at the end, without kinds that controllers create.
+/// Kinds whose objects are compared at the end. Kinds that controllers create are omitted.
 const KINDS: [(&str, &str); 4] = [
     ("/api/v1", "configmaps"),
     ("/api/v1", "services"),
@@ -183,7 +186,7 @@ async fn remaining_objects(control: &ControlPlane, namespace: &str) -> BTreeSet<
 fn object_name(object: &Value) -> Option<String> {
     let kind = object["kind"].as_str().unwrap();
     let known = ["ConfigMap", "Service", "Deployment", "Job"].contains(&kind);
-    // Objects that are being deleted at the end disappear a moment later.
+    // An object that is being deleted at the end disappears a moment later.
     let stays = !object["metadata"]["deletionTimestamp"].is_string();
     (known && stays).then(|| format!("{kind} {}", strip_times(object["metadata"]["name"].as_str().unwrap())))
 }

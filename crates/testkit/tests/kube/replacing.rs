@@ -1,4 +1,4 @@
-//! Replaced and re-created objects.
+//! Replaced and recreated objects.
 
 use serde_json::json;
 use tidegate_executor::effects::{self, ComparisonPurpose, ObjectStatus};
@@ -44,7 +44,7 @@ pub async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
             assert!(view.resources.iter().any(is_reported), "{text}: {:?}", view.resources);
             assert_eq!(bench.writes(id).await.summaries(), [""; 0], "{new}");
         }
-        // An accepted object is deleted and re-created.
+        // If the server accepts the object, it is deleted and recreated.
         let (id, view) = bench.run(&SyncSpec::new(&old)).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{old}: {}", view.message);
         let verbs: Vec<String> = bench.writes(id).await.0.iter().map(|event| event.verb.clone()).collect();
@@ -52,9 +52,9 @@ pub async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
     }
 }
 
-/// The difference must show the fields of other managers that the replacement drops, exactly as the server
-/// reports them. With `Force`, it comes from a dry run under another name, which must not leave a trace of
-/// that name.
+/// The difference must show the other managers' fields that the replacement drops, exactly as the server
+/// reports them. With `Force`, the difference comes from a dry run under a different name, which must not
+/// appear in the difference.
 pub async fn the_difference_shows_foreign_fields_that_a_replacement_drops() {
     let control = ControlPlane::shared();
     let options = ConnectOptions { kubeconfig: Some(control.kubeconfig(User::ENGINE)), ..Default::default() };
@@ -67,7 +67,7 @@ pub async fn the_difference_shows_foreign_fields_that_a_replacement_drops() {
              apiVersion: batch/v1\nkind: Job\nmetadata: {{name: once, {annotations}}}\nspec:\n  suspend: true\n  template: \
              {{spec: {{restartPolicy: Never, containers: [{{name: m, image: i}}]}}}}\n"
         );
-        // A server refuses to replace a Job, which now has a selector.
+        // Without `Force`, leave out the Job. It can't be replaced, because the server has added a selector.
         let manifest = if estimate { manifest } else { manifest.split("---").next().unwrap().to_owned() };
         let sync = SyncSpec::new(&manifest).with_request(|request| {
             request.namespace.clone_from(&bench.namespace);
@@ -75,7 +75,7 @@ pub async fn the_difference_shows_foreign_fields_that_a_replacement_drops() {
         });
         let (_, view) = bench.run(&sync).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{text}: {}", view.message);
-        // Uses another field manager, because our own fields would differ from the manifest.
+        // Use another field manager, because the engine's own fields would differ from the manifest.
         let place = format!("/api/v1/namespaces/{}/configmaps/rf", bench.namespace);
         let foreign = json!({"data": {"b": "2"}, "metadata": {"annotations": {"theirs": "1"}}});
         control.client(User::OBSERVER).patch(&place, &foreign).await.unwrap();

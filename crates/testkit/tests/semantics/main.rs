@@ -1,5 +1,5 @@
-//! Every statement of `docs/reference/semantics.md` has a test. `proofs.rs` lists these tests, and the tests
-//! in this file keep the list consistent with the page.
+//! Every statement in `docs/reference/semantics.md` must have a test. `proofs.rs` lists the tests, and the
+//! tests in this file ensure that the list matches the page.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 mod proofs;
@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use proofs::PROOFS;
 use tidegate_testkit::scenario;
 
-/// Number of first words that identify a paragraph.
+/// Number of words at the beginning of a paragraph that identify it.
 const LEADING_WORDS: usize = 5;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the statements of the page in order. Table rows are identified by their first cell, paragraphs and
-/// list items by their first words.
+/// Returns the page's statements in order. The first cell identifies a table row, and the first words
+/// identify a paragraph or list item.
 fn statements() -> Vec<String> {
     let page = fs::read_to_string(root().join("docs/reference/semantics.md")).unwrap();
     let mut statements = Vec::new();

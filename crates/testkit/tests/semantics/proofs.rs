@@ -1,8 +1,8 @@
-//! Tests of the statements in `docs/reference/semantics.md`. Each entry contains the beginning of the
-//! statement and its tests: test functions by file and name, or golden operations, which also run on real
-//! control planes.
+//! Tests for the statements in `docs/reference/semantics.md`. Each entry contains the beginning of a
+//! statement and its tests. A test is a test function, identified by file and name, or a golden operation,
+//! which also runs on real control planes.
 
-/// Proofs in the order of the page.
+/// Statements and their tests, in the order of the page.
 #[rustfmt::skip]
 pub const PROOFS: &[(&str, &[&str])] = &[
     ("Tidegate is compatible with Argo", &[
@@ -539,7 +539,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/rivals.rs::deadlines_count_while_another_operation_runs_the_hook",
         "crates/testkit/tests/executor/rivals.rs::a_hook_created_at_the_last_moment_is_left_alone",
     ]),
-    ("A hook may also appear", &[
+    ("Another operation may also create", &[
         "crates/testkit/tests/executor/rivals.rs::the_running_hook_of_another_operation_is_awaited_and_named",
         "crates/testkit/tests/executor/rivals.rs::deadlines_count_while_another_operation_runs_the_hook",
         "crates/testkit/tests/executor/rivals.rs::a_hook_created_at_the_last_moment_is_left_alone",
@@ -658,7 +658,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_the_invariants",
         "golden hook-tried-again",
     ]),
-    ("Tidegate refuses these requests if", &[
+    ("Tidegate refuses skip, mark-done and", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_rejected_override_describes_the_current_state",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_dry_run_has_nothing_to_skip",
         "crates/lifecycle/tests/lifecycle/table/inputs.rs::every_state_handles_every_input",
@@ -758,7 +758,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("is listed in `status.resources` of", &[
         "crates/testkit/tests/executor/deletions.rs::known_objects_are_deleted_and_remaining_ones_are_named",
     ]),
-    ("For example, if an application", &[
+    ("For example, if you migrate", &[
         "tests/e2e-kube/argo_cd_takeover.rs::cluster_scoped_objects_are_deleted_with_their_application",
         "tests/e2e/explain.rs::a_deletion_is_shown_in_order_before_it_is_requested",
     ]),
@@ -832,14 +832,14 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("With the condition `Stalled`, `Failed`", &[
+    ("With a `Stalled`, `Failed` or", &[
         "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("The condition `Ready` decides next,", &[
+    ("The `Ready` condition decides next,", &[
         "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
@@ -938,7 +938,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
         "crates/lifecycle/tests/lifecycle/waiting.rs::ignored_health_holds_back_waves_but_not_the_application",
     ]),
-    ("`tidegate health` prints it at", &[
+    ("`tidegate health` prints the application's", &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
         "crates/lifecycle/tests/lifecycle/waiting.rs::ignored_health_holds_back_waves_but_not_the_application",
     ]),

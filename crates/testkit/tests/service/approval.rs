@@ -1,13 +1,13 @@
-//! Applications that need approvals, and the people who approve. Approvals can be valid, late or
+//! Applications that need approvals, and the users who approve them. Approvals can be valid, late or
 //! unauthorized.
 
 use serde_json::{Value, json};
+use tidegate_application::AppKey;
 use tidegate_application::approval::{
     APPROVAL_ANNOTATION, APPROVERS_ANNOTATION, requested_plan, waiting_plan,
 };
 use tidegate_service::applications::ApplicationService;
-use tidegate_service::applications::store::AppKey;
-use tidegate_service::summaries::{PlanState, PlanSummary};
+use tidegate_state::summaries::{PlanState, PlanSummary};
 use tidegate_testkit::simulate::Rng;
 
 use crate::faulty_cluster::Write;
@@ -19,7 +19,7 @@ use crate::world::{Life, World, enable_tracing};
 /// Possible approver settings of an Application.
 const APPROVER_SETTINGS: [Option<&str>; 4] = [None, Some("others"), Some("ben, others"), Some("ben, cid")];
 const PEOPLE: [&str; 3] = ["ann", "ben", "cid"];
-/// Maximum number of approvals after which a waiting plan must be executed.
+/// Maximum number of rounds of approvals. Afterwards, no plan may still be waiting.
 const MAX_APPROVALS: usize = 5;
 
 /// An Application that needs approvals.
@@ -31,7 +31,7 @@ pub struct ApprovalApp {
 }
 
 impl ApprovalApp {
-    /// Returns true if a person may approve another person's request.
+    /// Returns true if a user may approve another user's request.
     pub fn can_approve(self, author: &str, by: &str) -> bool {
         let Some(approvers) = self.approvers else { return true };
         let (others, names): (Vec<&str>, Vec<&str>) =
@@ -45,7 +45,8 @@ impl ApprovalApp {
         waiting_plan(&application).map(str::to_owned)
     }
 
-    /// Chooses the application's waiting plan or another plan, and an approver, who may be unauthorized.
+    /// Chooses the plan that is waiting, or another plan of the Application, and an approver, who may be
+    /// unauthorized.
     async fn choose_plan_and_approver(
         self,
         rng: &mut Rng,
@@ -85,7 +86,7 @@ pub fn with_approval(mut document: Value, approvers: Option<&str>) -> Value {
     document
 }
 
-/// Approves the waiting plan, if any. The approval may be rejected, because the world has changed.
+/// Approves the waiting plan, if any. The approval may be rejected if the plan is outdated.
 pub async fn approve_waiting(_: &World, life: &Life) {
     let service = life.applications();
     let application = service.application(&AppKey::parse(STANDALONE_APP));
@@ -95,8 +96,8 @@ pub async fn approve_waiting(_: &World, life: &Life) {
     }
 }
 
-/// Approves a plan, usually one that is waiting. Returns true if the approval was accepted, or `None` if
-/// there was no plan. Only an authorized person's approval of a waiting plan may be accepted.
+/// Approves a plan, which is usually waiting for approval. Returns true if the approval was accepted, or
+/// `None` if there was no plan. Only an authorized user's approval of a waiting plan may be accepted.
 pub async fn approve_random(rng: &mut Rng, needing: &[ApprovalApp], life: &Life) -> Option<bool> {
     let (one, service) = (rng.pick(needing), life.applications());
     let before = one.waiting_plan(&service);
@@ -117,7 +118,7 @@ pub async fn approve_random(rng: &mut Rng, needing: &[ApprovalApp], life: &Life)
         before.as_deref() == Some(hash) || now == Some(hash),
         "plan {hash} of {name} was approved while {before:?} waited, then {now:?}"
     );
-    // Additional approvals after the required one have no effect.
+    // Once the requirement is met, anyone may add another approval.
     let is_met = plan.approvals.iter().any(|given| one.can_approve(&plan.initiated_by, &given.by));
     assert!(
         is_met || one.can_approve(&plan.initiated_by, by),
@@ -127,8 +128,8 @@ pub async fn approve_random(rng: &mut Rng, needing: &[ApprovalApp], life: &Life)
     Some(true)
 }
 
-/// Lets authorized people approve all waiting plans, and waits until the plans have been executed. Doesn't
-/// perform any other actions.
+/// Approves all waiting plans as authorized users, and waits until the plans have been executed. Performs no
+/// other actions.
 pub async fn approve_all(needing: &[ApprovalApp], world: &World, life: &Life) {
     let service = life.applications();
     for _ in 0..MAX_APPROVALS {
@@ -148,7 +149,7 @@ pub async fn approve_all(needing: &[ApprovalApp], world: &World, life: &Life) {
         }
         world.wait_for_quiet(QUIET_TIME).await;
         for (name, hash, answer) in given {
-            // After an unobserved change, a different plan is waiting.
+            // After an unobserved change, a different plan may be waiting, so the approval was rejected.
             if answer.is_err() {
                 continue;
             }
@@ -164,7 +165,7 @@ pub async fn approve_all(needing: &[ApprovalApp], world: &World, life: &Life) {
     panic!("waiting plans are approved repeatedly, and some still wait");
 }
 
-/// Checks that authorized people had approved all writes of Applications that need approvals. Returns the
+/// Checks that authorized users had approved all writes to Applications that need approvals. Returns the
 /// number of executed plans.
 pub fn assert_only_approved_writes(world: &World, writes: &[Write], needing: &[ApprovalApp]) -> usize {
     let stored_plans = world.stored_plans();

@@ -1,11 +1,12 @@
-//! Files of a service for a folder, written by a process that crashes. All changes are recorded.
+//! Files of a service that manages a folder. The process that writes them may crash. All changes are
+//! recorded.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use tidegate_service::disk::{Disk, SystemDisk};
+use tidegate_state::disk::{Disk, SystemDisk};
 use tidegate_testkit::crash::CrashPoints;
 
 /// Change of a file.
@@ -23,7 +24,7 @@ pub enum Change {
 #[derive(Debug, Default)]
 pub struct Changes(pub Mutex<Vec<(PathBuf, Change)>>);
 
-/// Files as seen by one process. The process crashes before a change, after it, or during the write.
+/// Files as seen by a process that may crash: before a change, after it, or during the write.
 #[derive(Debug)]
 pub struct CrashDisk {
     pub points: Arc<CrashPoints>,
@@ -31,7 +32,7 @@ pub struct CrashDisk {
 }
 
 impl CrashDisk {
-    /// Passes a crash point; always fails in a crashed process.
+    /// Passes a crash point. In a crashed process, always returns an error.
     fn pass_crash_point(&self) -> io::Result<()> {
         self.points.pass_file_change().map_err(|_| io::Error::other("this process is dead"))
     }

@@ -1,6 +1,6 @@
-//! A process crashes at every append to the log and at every write to the cluster, before and after it. This
-//! is done for one sync, a rollout of two steps, and a deletion in each order. The result must be the same,
-//! and no action may be executed twice.
+//! A process crashes at every append to the log and at every write to the cluster, before and after each. The
+//! scenarios are a sync, a rollout with two steps, and a deletion in each order. The result must be the same
+//! as without crashes, and no action may be executed twice.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::invariants;
 use crate::user_documents::{self, APP_NAMESPACE, Fleet, STANDALONE_APP};
 use crate::world::{Life, World, kind};
 
-/// Time without writes after which a run is complete.
+/// Time without writes after which a run counts as complete.
 const QUIET_TIME: Duration = Duration::from_secs(300);
-/// Number of crash points per crash, in the quick form and in the long form. `TIDEGATE_SERVICE_CRASH_EVERY=1`
-/// crashes at every point.
+/// Crashes happen at one in this many crash points, in the quick form and in the long form.
+/// `TIDEGATE_SERVICE_CRASH_EVERY=1` crashes at every point.
 const CRASH_INTERVAL: (u64, u64) = (80, 4);
 
 /// Activity during the crashes.
@@ -29,20 +29,20 @@ const CRASH_INTERVAL: (u64, u64) = (80, 4);
 pub enum Scenario {
     /// An automated Application syncs another commit.
     Sync,
-    /// The Applications of an ApplicationSet are created, and synced in two steps.
+    /// The Applications of an ApplicationSet are created and synced in two steps.
     Rollout,
-    /// The ApplicationSet is deleted with its Applications, in this order.
+    /// The ApplicationSet is deleted together with its Applications, in the given order.
     Delete(&'static str),
-    /// An Application that needs an approval syncs another commit once it is approved.
+    /// An Application that needs an approval syncs another commit once its plan is approved.
     Approval,
 }
 
 /// Compared results.
 #[derive(Debug, PartialEq)]
 struct Outcome {
-    /// Deployed commits in order, with their success.
+    /// Deployed commits in order, each with true if the deployment succeeded.
     deployed: Vec<(String, u64, bool)>,
-    /// Applications whose deletion was requested, each once, in order.
+    /// Applications whose deletion was requested, in order, without repetitions.
     deleted: Vec<String>,
     /// Objects, without data that differs between runs.
     objects: BTreeMap<String, Value>,
@@ -50,7 +50,7 @@ struct Outcome {
     deletion_records: Vec<String>,
 }
 
-/// Returns each recorded deletion: its order, its end, and the result of each Application.
+/// Returns each recorded deletion: the order, the end, and each Application's result.
 pub fn recorded_deletions(world: &World) -> Vec<String> {
     let all = world.log.find_as::<teardown::Event>(Lookup::all().and_kind(StreamKind::TEARDOWN)).unwrap();
     let one = |id: StreamId| {
@@ -76,7 +76,7 @@ pub fn fleet(deletion: &'static str) -> Fleet {
 }
 
 impl Scenario {
-    /// Creates the initial state, before any crash.
+    /// Creates the initial state before any crash.
     fn prepare(self, world: &World) {
         user_documents::commit(&world.repository(), ["a", "b", "c", STANDALONE_APP], (1, None));
         let document = match self {
@@ -102,10 +102,10 @@ impl Scenario {
         }
     }
 
-    /// Runs user actions and waits; repeated in each process.
+    /// Runs user actions and waits for their results. Each process repeats these actions.
     async fn run(self, world: &World, life: &Life) {
         match self {
-            // A client that doesn't get a response checks the result.
+            // Ignore an error, because a client that gets no response checks the result instead.
             Self::Sync => drop(life.applications().refresh(STANDALONE_APP, false).await),
             Self::Approval => {
                 drop(life.applications().refresh(STANDALONE_APP, false).await);
@@ -173,7 +173,7 @@ impl Scenario {
     }
 }
 
-/// Returns the objects that are the same after every run.
+/// Returns the objects that must be the same after every run.
 pub fn objects(world: &World) -> BTreeMap<String, Value> {
     let of_ours = |namespace: &str| namespace == APP_NAMESPACE || namespace == "argocd";
     let all = world
@@ -212,8 +212,8 @@ fn steps(object: &tidegate_model::Object) -> Vec<Value> {
     list(object, "/status/applicationStatus").map(one).collect()
 }
 
-/// Runs the scenario with processes that crash at these points in turn. Returns the result, and the number of
-/// crash points in the first process.
+/// Runs the scenario with processes that crash at the given points, one after another. Returns the result,
+/// and the number of crash points in the first process.
 fn run(scenario: Scenario, deaths: &[u64]) -> (Outcome, u64) {
     let world = if scenario == Scenario::Approval {
         World::new(1, 0.0).with_stored_plans()
@@ -243,8 +243,8 @@ pub fn crash_at_every_point(scenario: Scenario) -> u64 {
     })
 }
 
-/// Crashes at one in `every` points, in the quick form and in the long form, and sometimes during the
-/// recovery as well. Returns the number of crashes.
+/// Crashes at one in `every` points, in the quick form and in the long form, and sometimes also during the
+/// recovery. Returns the number of crashes.
 pub fn crash_at_points(what: &str, points: u64, every: (u64, u64), die: impl Fn(&[u64])) -> u64 {
     let only = std::env::var("TIDEGATE_SERVICE_POINT").ok().map(|text| text.parse::<u64>().unwrap());
     let every = effort::rounds("TIDEGATE_SERVICE_CRASH_EVERY", every.0, every.1).max(1);
@@ -264,8 +264,8 @@ pub fn crash_at_points(what: &str, points: u64, every: (u64, u64), die: impl Fn(
     tried
 }
 
-/// Returns true for ReplicaSets and Pods, which have random names, and for Jobs, which are hooks in the
-/// history of writes.
+/// Returns true for ReplicaSets, Pods and Events, whose names are random, and for Jobs. Jobs are hooks, which
+/// the history of writes already covers.
 fn is_created_by_controller(object: &tidegate_model::Object) -> bool {
     matches!(object.kind(), "Pod" | "ReplicaSet" | "Job" | "Event")
 }

@@ -1,5 +1,5 @@
-//! A layer between a process and the cluster. It crashes the process at a chosen write, injects faults, and
-//! records all writes independently.
+//! A layer between a process and the cluster. The layer crashes the process at a given write, injects faults,
+//! and records all writes independently.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidegate_cluster::sim::SimCluster;
-use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer, Verb};
+use tidegate_cluster::{Call, Cluster, ClusterError, Effect, ErrorKind, Layer, PendingCall, Verb};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::{Gvk, Object, ObjectKey, Timestamp};
 use tidegate_testkit::crash::CrashPoints;
 
-/// Latency of a call in each direction.
+/// Latency of each direction of a call.
 const LATENCY: Duration = Duration::from_millis(2);
-/// Time limit of a call that gets no response.
+/// Timeout of a call that gets no response.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A write as received by the cluster, regardless of the response to the writer.
@@ -29,7 +29,7 @@ pub struct Write {
     /// Objects before and after the write.
     pub before: Option<Object>,
     pub after: Option<Object>,
-    /// Applications that existed when one of them was deleted.
+    /// Applications that existed when the deletion of another Application was requested.
     pub other_applications: BTreeSet<String>,
 }
 
@@ -41,7 +41,7 @@ impl Write {
     }
 }
 
-/// Faults of calls, and their results. Outlives processes.
+/// Faults of calls, and the recorded writes. This state outlives processes.
 #[derive(Default)]
 pub struct CallFaults {
     pub seed: u64,
@@ -63,7 +63,7 @@ enum Fault {
 
 impl CallFaults {
     /// Returns the fault of a call. The fault depends on the seed, the call's object and the number of
-    /// earlier calls for it, so that the order of two simultaneous calls doesn't matter.
+    /// earlier calls for that object. As a result, the order of two simultaneous calls doesn't matter.
     fn fault(&self, call: &Call) -> Option<Fault> {
         if self.is_unavailable.load(Ordering::SeqCst) {
             return Some(Fault::Refused(ErrorKind::Unavailable));
@@ -95,7 +95,7 @@ impl CallFaults {
     }
 }
 
-/// The cluster as seen by one process.
+/// The cluster as seen by a process.
 pub struct FaultyCluster {
     pub sim: SimCluster,
     pub points: Arc<CrashPoints>,
@@ -111,7 +111,7 @@ impl FaultyCluster {
         self.sim.get(&gvk, &key.namespace, &key.name).await.ok().flatten()
     }
 
-    /// Returns the Applications that exist when the deletion of one of them is requested.
+    /// Returns the other Applications that exist when the deletion of an Application is requested.
     fn other_applications(&self, call: &Call, key: &ObjectKey) -> BTreeSet<String> {
         if call.verb != Verb::Delete || key.kind != "Application" {
             return BTreeSet::new();
@@ -140,11 +140,7 @@ impl Layer for FaultyCluster {
         &self.sim
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         self.transmit(&call).await;
         tokio::time::sleep(LATENCY).await;
         self.wait_forever().await;

@@ -1,6 +1,6 @@
 //! A process for a folder crashes at every change to a file in its state directory: before the change, after
-//! it, and during the write. The result must be the same. No data is lost or incomplete, each hook runs once,
-//! and each Application of an ApplicationSet is created once and removed once.
+//! it, and during the write. The result must be the same as without crashes. No data is lost or incomplete,
+//! each hook runs once, and each Application of an ApplicationSet is created once and removed once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,21 +16,21 @@ use crate::invariants;
 use crate::user_documents::{self, STANDALONE_APP};
 use crate::world::{Life, World};
 
-/// Time without writes after which a run is complete. The folder is read every second.
+/// Time without writes after which a run counts as complete. The folder is read every second.
 const QUIET_TIME: Duration = Duration::from_secs(40);
-/// Number of changes per crash, in the quick form and in the long form.
+/// Crashes happen at one in this many changes, in the quick form and in the long form.
 const CRASH_INTERVAL: (u64, u64) = (160, 40);
 
 /// Activity during the crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
-    /// An Application of the folder syncs another commit.
+    /// An Application in the folder syncs another commit.
     Sync,
-    /// The Applications of an ApplicationSet are created, and synced in two steps.
+    /// The Applications of an ApplicationSet are created and synced in two steps.
     Rollout,
-    /// One generated Application changes, and another Application is no longer generated.
+    /// A generated Application changes, and another Application is no longer generated.
     Change,
-    /// The ApplicationSet is deleted with its Applications, in this order.
+    /// The ApplicationSet is deleted together with its Applications, in the given order.
     Delete(&'static str),
     /// The ApplicationSet is deleted without its Applications.
     Orphan,
@@ -39,13 +39,13 @@ pub enum Scenario {
 /// Compared results.
 #[derive(Debug, PartialEq)]
 struct Outcome {
-    /// Deployed commits with their success.
+    /// Deployed commits, each with true if the deployment succeeded.
     deployed: Vec<(String, u64, bool)>,
     /// Creations and removals of each generated Application's file, in order.
     generated: BTreeMap<String, Vec<Change>>,
     /// Removed Applications, in order.
     removed: Vec<String>,
-    /// Content of the state directory that is the same after every run.
+    /// Content of the state directory that must be the same after every run.
     files: BTreeMap<String, Value>,
     /// Objects of the cluster.
     objects: BTreeMap<String, Value>,
@@ -54,7 +54,7 @@ struct Outcome {
 }
 
 fn write(world: &World, name: &str, document: &Value) {
-    // The file is replaced atomically, so that readers see either the old or the new content.
+    // Replace the file atomically, so that readers see either the old or the new content.
     let beside = world.apps().join("beside");
     fs::write(&beside, document.to_string()).unwrap();
     fs::rename(beside, world.apps().join(format!("{name}.yaml"))).unwrap();
@@ -68,7 +68,7 @@ impl Scenario {
         }
     }
 
-    /// Creates the initial state, before any crash.
+    /// Creates the initial state before any crash.
     fn prepare(self, world: &World) {
         user_documents::commit(&world.repository(), ["a", "b", "c", STANDALONE_APP], (1, None));
         match self {
@@ -90,7 +90,7 @@ impl Scenario {
         }
     }
 
-    /// Runs user actions and waits; repeated in each process.
+    /// Runs user actions and waits for their results. Each process repeats these actions.
     async fn run(self, world: &World, life: &Life) {
         match self {
             Self::Sync => {
@@ -108,7 +108,7 @@ impl Scenario {
             }
             Self::Delete(_) | Self::Orphan => {
                 let orphan = self == Self::Orphan;
-                // A client that doesn't get a response repeats the request.
+                // A client that gets no response repeats the request.
                 while world.apps().join("fleet.yaml").exists() {
                     if life
                         .appsets()
@@ -167,7 +167,7 @@ impl Scenario {
             }
             generated.entry(name).or_default().push(change.clone());
         }
-        // Simultaneous changes don't have a fixed order.
+        // The order of simultaneous changes isn't fixed.
         match self {
             Self::Delete("Reverse") => {}
             Self::Delete("Custom") => removed[..2].sort(),
@@ -184,13 +184,13 @@ impl Scenario {
     }
 }
 
-/// Returns the Application of a file.
+/// Returns the name of the Application that a file contains.
 fn application_of_file(path: &Path, folder: &Path) -> Option<String> {
     let name = path.strip_prefix(folder).ok()?.to_str()?.strip_prefix("argocd_")?;
     name.strip_suffix(".json").map(str::to_owned)
 }
 
-/// Returns the content of the state directory, and checks that each file is complete and no temporary files
+/// Returns the content of the state directory. Checks that each file is complete and that no temporary files
 /// are left.
 fn files(world: &World) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
@@ -199,7 +199,7 @@ fn files(world: &World) -> BTreeMap<String, Value> {
             let path = entry.unwrap().path();
             let name = format!("{folder}/{}", path.file_name().unwrap().to_str().unwrap());
             assert!(name.ends_with(".json"), "{name} is left");
-            // Each life has a separate folder.
+            // Each world has its own repository folder, so replace its path.
             let text = fs::read_to_string(&path)
                 .unwrap()
                 .replace(&world.repository().display().to_string(), "REPOSITORY");

@@ -1,4 +1,4 @@
-//! Invariants that are checked on the requests to the cluster.
+//! Invariants that are checked against the requests to the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use tidegate_executor::{StoredPlan, Summary, Targets, list_summaries};
 use tidegate_lifecycle::operation::Driver;
 use tidegate_model::{OperationId, OperationPhase, SyncRequest, Timestamp, annotations};
 use tidegate_oplog::{Log, Lookup, MemoryLog, TypedLog as _};
-use tidegate_service::stored_plans::StoredPlanMetadata;
+use tidegate_state::stored_plans::StoredPlanMetadata;
 
 use crate::approval::ApprovalApp;
 use crate::faulty_cluster::Write;
@@ -22,7 +22,7 @@ use crate::user_documents::{
 };
 use crate::world::REFRESH_INTERVAL;
 
-/// Requester of the operations of rollouts.
+/// Requester of a rollout's operations.
 const ROLLOUT_REQUESTER: &str = SyncRequest::ROLLOUT_REQUESTER;
 
 /// Returns the Application that an object belongs to, according to the object's name.
@@ -44,7 +44,8 @@ pub fn check_idle_effort(
     after: (u64, u64),
     (long, applications): (Duration, usize),
 ) -> CheckResult {
-    // A comparison takes a few messages of its Application, and of the ApplicationSet that it notifies.
+    // A comparison takes a few messages for its Application, and for the ApplicationSet that the Application
+    // notifies.
     const STEPS_EACH: u64 = 10;
     let rounds = u64::try_from(long.as_millis() / REFRESH_INTERVAL.as_millis()).unwrap() + 1;
     let most = rounds * u64::try_from(applications).unwrap();
@@ -55,8 +56,8 @@ pub fn check_idle_effort(
     ensure(steps <= most * STEPS_EACH, || format!("{steps} messages in {long:?} for {most} comparisons"))
 }
 
-/// Checks that an Application never has two open syncs: once another operation has written for it, an earlier
-/// operation must not write again.
+/// Checks that an Application never has two open syncs. Once another operation has written for the
+/// Application, an earlier operation must not write again.
 pub fn check_single_operation(sim: &SimCluster) {
     let mut newest: BTreeMap<String, OperationId> = BTreeMap::new();
     let mut over: BTreeSet<(String, OperationId)> = BTreeSet::new();
@@ -75,7 +76,7 @@ pub fn check_single_operation(sim: &SimCluster) {
     }
 }
 
-/// Checks that there is no write outside of the project, successful or refused.
+/// Checks that there are no writes outside of the project, whether successful or refused.
 pub fn check_project_scope(sim: &SimCluster) {
     for entry in sim.audit() {
         let is_outside = entry.namespace == FORBIDDEN_NAMESPACE || entry.kind == "Secret";
@@ -102,7 +103,7 @@ pub struct DeployedCommit {
     pub application: String,
     pub commit: u64,
     pub started: Timestamp,
-    /// Creation time of the operation's last hook, which runs once all previous objects are healthy.
+    /// Creation time of the operation's last hook, which runs once all earlier objects are healthy.
     pub finished: Option<Timestamp>,
 }
 
@@ -183,8 +184,8 @@ fn by_application(all: &[RecordedOperation]) -> BTreeMap<&str, Vec<&RecordedOper
     by
 }
 
-/// Checks that no operation is superseded by one with the same manifests, regardless of other commits and
-/// crashes.
+/// Checks that no operation is superseded by an operation with the same manifests, regardless of other
+/// commits and crashes.
 pub fn check_superseding(all: &[RecordedOperation]) -> CheckResult {
     by_application(all).into_values().try_for_each(|of_one| {
         of_one.windows(2).try_for_each(|pair| {
@@ -197,7 +198,7 @@ pub fn check_superseding(all: &[RecordedOperation]) -> CheckResult {
     })
 }
 
-/// Checks that no rollout deploys a revision that a member already has, so that no hook runs twice for one
+/// Checks that no rollout deploys a revision that a member already has, so that no hook runs twice for a
 /// revision.
 pub fn check_no_repeated_deployment(
     fleet: &Fleet,
@@ -222,17 +223,17 @@ pub fn check_no_repeated_deployment(
     })
 }
 
-/// A member with its step.
+/// Assignment of a member to a step, with the period in which it applied.
 #[derive(Clone, Debug)]
 pub struct Membership {
     pub step: usize,
     pub since: Timestamp,
     pub until: Option<Timestamp>,
-    /// True if the member's step has changed, or the member was removed in the meantime.
+    /// True if the member's step has changed, or if the member was removed in the meantime.
     pub is_unclear: bool,
 }
 
-/// A commit with its time and errors.
+/// A commit, with its time and errors.
 #[derive(Clone, Debug)]
 pub struct Commit {
     pub at: Timestamp,
@@ -246,7 +247,7 @@ fn ensure(is_kept: bool, text: impl FnOnce() -> String) -> CheckResult {
     if is_kept { Ok(()) } else { Err(text()) }
 }
 
-/// Returns true if an Application had this commit or a later one at this time.
+/// Returns true if an Application had the given commit, or a later commit, at the given time.
 fn had_commit(deployed: &[DeployedCommit], name: &str, commit: u64, by: Timestamp) -> bool {
     let is_it = |one: &&DeployedCommit| one.application == name && one.commit >= commit;
     deployed.iter().filter(is_it).any(|one| one.finished.is_some_and(|at| at <= by))
@@ -257,8 +258,8 @@ pub fn user_operations(all: &[RecordedOperation]) -> BTreeSet<String> {
     all.iter().filter(|one| one.requester == PERSON).map(|one| one.operation.to_string()).collect()
 }
 
-/// Checks that no step starts to deploy a commit before all members of earlier steps have it, except members
-/// that may fail.
+/// Checks that no step starts to deploy a commit before all members of earlier steps have it, except for
+/// members that may fail.
 pub fn check_step_order(
     fleet: &Fleet,
     members: &BTreeMap<String, Membership>,
@@ -283,7 +284,8 @@ pub fn check_step_order(
     Ok(())
 }
 
-/// Checks that the number of concurrent Applications of a step is within its limit.
+/// Checks that the number of a step's Applications that are synced at the same time doesn't exceed the step's
+/// limit.
 pub fn check_update_limit(
     fleet: &Fleet,
     members: &BTreeMap<String, Membership>,
@@ -311,7 +313,7 @@ pub fn check_update_limit(
     Ok(())
 }
 
-/// Checks that no Application gets a commit before its dependency has it.
+/// Checks that no Application gets a commit before its dependency has the commit.
 pub fn check_dependency_order(deployed: &[DeployedCommit]) -> CheckResult {
     deployed.iter().filter(|one| one.application == STANDALONE_APP).try_for_each(|one| {
         ensure(had_commit(deployed, BASE_APP, one.commit, one.started), || {
@@ -320,8 +322,8 @@ pub fn check_dependency_order(deployed: &[DeployedCommit]) -> CheckResult {
     })
 }
 
-/// Checks that every write of an operation for the Application is part of a stored plan with an earlier
-/// approval, unchanged.
+/// Checks that every write of an operation for the Application is unchanged part of a stored plan that was
+/// approved earlier.
 pub fn check_approved_writes(
     sim: &SimCluster,
     writes: &[Write],
@@ -338,7 +340,7 @@ pub fn check_approved_writes(
         let is_of = |plan: &StoredPlan| plan.plan.tasks.iter().any(|task| task.key() == entry.key());
         ensure(plan.is_some_and(|(_, plan)| is_of(plan)), || format!("a write without approval: {entry:?}"))?;
     }
-    // According to the audit log, deletions and removals of finalizers are part of a plan.
+    // Deletions and removals of finalizers have no content to compare with the plan.
     let has_content = |write: &&Write| {
         matches!(write.verb, Verb::Apply | Verb::Put)
             && write.key.namespace == APP_NAMESPACE
@@ -360,7 +362,7 @@ pub fn check_approved_writes(
     Ok(())
 }
 
-/// Checks that every executed plan was approved by an authorized person.
+/// Checks that an authorized user approved every executed plan.
 pub fn check_approvers(plans: &[(StoredPlanMetadata, StoredPlan)], needing: ApprovalApp) -> CheckResult {
     let is_taken = |line: &&StoredPlanMetadata| line.application == needing.name && line.operation.is_some();
     plans.iter().map(|(line, _)| line).filter(is_taken).try_for_each(|line| {
@@ -383,7 +385,7 @@ fn is_part(manifest: &Value, object: &Value) -> bool {
     }
 }
 
-/// Checks that no Application is deleted before the ones with a higher rank have been deleted.
+/// Checks that no Application is deleted before the Applications with a higher rank have been deleted.
 pub fn check_deletion_order(writes: &[Write], ranks: &BTreeMap<String, usize>) -> CheckResult {
     for write in writes.iter().filter(|one| one.verb == Verb::Delete && one.key.kind == "Application") {
         let Some(rank) = ranks.get(&write.key.name) else { continue };

@@ -1,8 +1,9 @@
-//! The whole service on virtual time: Applications, an ApplicationSet that is rolled out and deleted in
-//! steps, the engine with its log, the stores and a cluster. Users make commits and changes, and there are
-//! faults and crashes. The invariants are checked on the requests to the cluster. `TIDEGATE_SERVICE_SEEDS=N`
-//! runs N lives. `TIDEGATE_SERVICE_SEED=S` repeats one life several times with output. The seed determines
-//! users, faults and crashes, but not the order of two simultaneous threads.
+//! The whole service in virtual time: Applications, an ApplicationSet that is rolled out and deleted in
+//! steps, the engine with its log, the stores, and a cluster. Users make commits and changes, and there are
+//! faults and crashes. The invariants are checked against the requests to the cluster.
+//! `TIDEGATE_SERVICE_SEEDS=N` runs N lives. `TIDEGATE_SERVICE_SEED=S` repeats the life of a seed several
+//! times and prints its actions. The seed determines users, faults and crashes, but not the order of
+//! simultaneous threads.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 #![allow(clippy::indexing_slicing, reason = "tests may panic")]
 
@@ -56,7 +57,7 @@ fn no_seed_breaks_a_rule_of_the_service() {
     println!("{seeds} simulations: {crashes} crashes, {operations} operations, {writes} writes");
     println!("{approved} plans were approved and executed, {refused} approvals were refused");
     assert!(failures.is_empty(), "failing seeds: {failures:?}");
-    // A run without activity proves little.
+    // Runs without activity prove little.
     assert!(seeds < 2 || crashes as u64 >= seeds && operations as u64 > seeds * 10);
     assert!(seeds < 2 || approved > 0);
     assert!(seeds < 6 || refused > 0);

@@ -1,4 +1,4 @@
-//! Random life of a fleet: correct and broken commits, changes of the ApplicationSet, drift, user actions,
+//! Random life of a fleet: correct and broken commits, changes to the ApplicationSet, drift, user actions,
 //! faults and crashes.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::user_actions::{OTHER_APPS, Users, random_fleet};
 use crate::user_documents::APP_NAMESPACE;
 use crate::world::{Life, World, enable_tracing};
 
-/// Time without writes after which the system is at rest.
+/// Time without writes after which the system counts as being at rest.
 pub const QUIET_TIME: Duration = Duration::from_secs(20 * 60);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -49,7 +49,7 @@ struct RandomLife {
     crashes: usize,
 }
 
-/// Runs one life from a seed. Panics if an invariant is violated.
+/// Runs the life of a seed. Panics if an invariant is violated.
 pub fn run_life(seed: u64) -> Report {
     let mut rng = Rng::new(seed);
     let gone = if rng.percent(50) { 0.01 } else { 0.0 };
@@ -105,7 +105,7 @@ impl RandomLife {
         enable_tracing(&format!("it died at point {}", points.passed()));
     }
 
-    /// Runs all user actions during crashes.
+    /// Runs all user actions while processes crash.
     fn run_with_crashes(&mut self) {
         let Self { world, people, .. } = self;
         world
@@ -149,7 +149,7 @@ impl RandomLife {
         world.run_process(&CrashPoints::crash_at(0), resting).unwrap();
     }
 
-    /// Deletes the ApplicationSet during crashes.
+    /// Deletes the ApplicationSet while processes crash.
     fn delete(&mut self) {
         let before = self.world.faults.writes.lock().unwrap().len();
         self.world.faults.faults_percent.store(self.faults_percent, Ordering::SeqCst);
@@ -204,15 +204,15 @@ impl RandomLife {
     }
 }
 
-/// Returns an Application's commit according to its objects.
+/// Returns the commit of an Application's deployed objects.
 async fn deployed_commit(world: &World, name: &str) -> Option<u64> {
     let gvk = Gvk::new("", "v1", "ConfigMap");
     let settings = world.sim.get(&gvk, APP_NAMESPACE, &format!("settings-{name}")).await.unwrap()?;
     settings.text("/data/commit").parse().ok()
 }
 
-/// Checks that every change is synced or has an explanation, and that every rollout has ended or reports what
-/// it is waiting for.
+/// Checks that every change is synced or has an explanation. Every rollout must have ended or report what it
+/// is waiting for.
 async fn assert_is_explained(world: &World, life: &Life, people: &Users) {
     let newest = people.commits.len() as u64;
     let set = world.appset().await.unwrap();
@@ -222,7 +222,7 @@ async fn assert_is_explained(world: &World, life: &Life, people: &Users) {
         explanation.line, explanation.explanation, set.status.conditions
     ));
     let rollout = explanation.rollout.expect("there was a rollout");
-    // If the rollout must finish before the next one, it waits for users after a member has failed.
+    // If a rollout must finish before the next rollout, it waits for users after a member has failed.
     let is_stuck = people.fleet.rollout.is_some_and(|text| text.contains("finish")) && rollout.end.is_none();
     let may_wait = people.commit_error.is_some() || is_stuck;
     assert!(
@@ -233,7 +233,7 @@ async fn assert_is_explained(world: &World, life: &Life, people: &Users) {
     for name in people.fleet.members.keys().map(String::as_str).chain(OTHER_APPS) {
         let Some(application) = world.application(name).await else { panic!("{name} was never created") };
         let is_held = !people.approves_at_end && approval_condition_message(&application).is_some();
-        // All user requests must have been processed.
+        // All operations that users requested must have been processed.
         let is_left = OTHER_APPS.contains(&name) && application.operation.is_some();
         let may_be_left = is_held || people.commit_error.is_some();
         assert!(!is_left || may_be_left, "{name} still has an operation: {application:#?}");
@@ -259,7 +259,7 @@ async fn assert_is_explained(world: &World, life: &Life, people: &Users) {
     }
 }
 
-/// Returns true if an Application reports that it isn't synced or healthy, and why.
+/// Returns true if an Application reports that it isn't synced or healthy, with the reason.
 fn is_explained(application: &Application) -> bool {
     let status = &application.status;
     let is_synced = status.sync.as_ref().is_some_and(|sync| sync.status == SyncStatusCode::Synced);

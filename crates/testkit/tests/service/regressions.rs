@@ -1,4 +1,4 @@
-//! Regression tests for errors that random lives have found.
+//! Regression tests for failures that random lives have found.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::world::{Life, World, kind};
 const QUIET_TIME: Duration = Duration::from_secs(300);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Runs a test on an ApplicationSet with `b` in its first step and `c` in its second step. The first commit
-/// is deployed, and the system is at rest.
+/// Runs a test with an ApplicationSet that has `b` in its first step and `c` in its second step. The first
+/// commit is deployed, and the system is at rest.
 fn with_appset(work: impl AsyncFnOnce(&World, &Life)) -> World {
     let world = World::new(1, 0.0);
     user_documents::commit(&world.repository(), ["b", "c"], (1, None));
@@ -36,7 +36,7 @@ fn with_appset(work: impl AsyncFnOnce(&World, &Life)) -> World {
 #[test]
 fn a_step_waits_for_an_application_that_briefly_cannot_be_written() {
     let world = with_appset(async |world, life| {
-        // The change of a generated Application can't be reverted now.
+        // Block writes to the Application, so that its change can't be reverted.
         let mut changed = world.sim.get(&kind("Application"), "argocd", "b").await.unwrap().unwrap();
         *world.faults.blocked_application.lock().unwrap() = Some("b".to_owned());
         changed.section_mut("spec").insert("revisionHistoryLimit".to_owned(), json!(3));
@@ -81,7 +81,7 @@ async fn team_label(world: &World) -> Option<String> {
     home.label("team").map(str::to_owned)
 }
 
-/// Checks that for an hour only outdated comparisons are repeated.
+/// Checks that only outdated comparisons are repeated during an hour.
 async fn assert_quiet(life: &Life) {
     let before = life.effort();
     tokio::time::sleep(HOUR).await;
@@ -109,7 +109,7 @@ fn namespace_metadata_is_healed_without_additional_comparisons() {
             let is_synced = expected == "blue";
             assert_eq!(status == SyncStatusCode::Synced, is_synced, "{automated}");
         });
-        // A new process doesn't have any additional information, and must be just as quiet.
+        // A new process has no additional information, and must be just as quiet.
         let resting = async |life: &Life| {
             world.wait_for_quiet(QUIET_TIME).await;
             assert_quiet(life).await;

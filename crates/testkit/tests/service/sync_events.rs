@@ -1,4 +1,4 @@
-//! Messages in the cluster about an operation that never started.
+//! Kubernetes Events about an operation that never started.
 
 use std::time::Duration;
 

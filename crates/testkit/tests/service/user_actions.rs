@@ -23,9 +23,9 @@ pub const STEPS: usize = 3;
 pub const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// Applications outside the ApplicationSet.
 pub const OTHER_APPS: [&str; 4] = [STANDALONE_APP, BASE_APP, GATED_APP, APPROVAL_APP];
-/// Person who syncs manually.
+/// User who requests manual syncs.
 pub const PERSON: &str = "ann";
-/// Possible policies for the case that another operation is running.
+/// Policies for a sync while another operation is running.
 const POLICIES: [Option<&str>; 4] = [None, Some("refuse"), Some("queue"), Some("supersede")];
 /// Possible rollout settings.
 const ROLLOUTS: [&str; 4] = [
@@ -93,7 +93,7 @@ impl Users {
         self.commit_error = wrong;
     }
 
-    /// Writes a commit that doesn't have any effect.
+    /// Writes a commit that has no effect.
     fn commit_unrelated(&mut self, world: &World) {
         self.unrelated_commits += 1;
         let name = self.random_application();
@@ -123,7 +123,7 @@ impl Users {
         }
     }
 
-    /// Adds the approval requirement to the document of an Application that needs approvals.
+    /// Adds the approval requirement to an Application's document, if the Application needs approvals.
     fn with_approvals(&self, name: &str, document: Value) -> Value {
         match self.approval_apps.iter().find(|one| one.name == name) {
             Some(one) => approval::with_approval(document, one.approvers),
@@ -131,7 +131,7 @@ impl Users {
         }
     }
 
-    /// Runs all remaining actions, with pauses.
+    /// Runs all remaining actions, with pauses between them.
     pub async fn act_all(&mut self, world: &World, life: &Life) {
         while self.remaining_actions > 0 {
             let pause = if self.rng.percent(50) { 5_000 } else { 90_000 };
@@ -153,8 +153,8 @@ impl Users {
             8 => self.sync(world, life).await,
             9 => {
                 enable_tracing("an end by hand");
-                // `BASE_APP` is excluded, because after a termination it would be Synced without its last
-                // hook, which proves its health.
+                // Don't terminate operations of `BASE_APP`. It would be Synced without its last hook, which
+                // proves its health.
                 let name = self.rng.pick(&[STANDALONE_APP, APPROVAL_APP]);
                 drop(life.applications().terminate(name, None, ("ann".to_owned(), String::new())).await);
             }
@@ -179,7 +179,7 @@ impl Users {
         }
     }
 
-    /// Requests a sync through the API or the resource, with a policy for the case that another operation is
+    /// Requests a sync through the API or the resource, with a policy for an operation that is already
     /// running. The request may be rejected.
     async fn sync(&mut self, world: &World, life: &Life) {
         let (name, policy) = (self.rng.pick(&OTHER_APPS), self.rng.pick(&POLICIES));
@@ -214,7 +214,7 @@ impl Users {
         self.write_policy(world, &automated, &ignored).await;
     }
 
-    /// Enables self-heal from now on.
+    /// Enables self-heal permanently.
     pub async fn settle_policy(&mut self, world: &World) {
         self.write_policy(world, &json!({"prune": true, "selfHeal": true}), &json!([])).await;
     }
@@ -230,8 +230,8 @@ impl Users {
         world.write(self.with_approvals(STANDALONE_APP, document)).await;
     }
 
-    /// Checks that the labels of the namespace match the policy, unless the namespace's Application can't be
-    /// synced.
+    /// Checks that the namespace's labels match the policy, unless the Application that manages the namespace
+    /// can't be synced.
     pub async fn assert_namespace(&self, world: &World) {
         let is_kept = |name: &str| [STANDALONE_APP, BASE_APP].contains(&name);
         let is_broken = self.commit_error.as_ref().is_some_and(|(name, _)| is_kept(name));
@@ -252,7 +252,7 @@ impl Users {
         enable_tracing(&format!("a sync by hand of member {name}: {:?}", taken.map(drop)));
     }
 
-    /// Pauses or resumes the rollout. The request may be rejected if there is no rollout.
+    /// Sends a request, such as a pause, to the rollout. The request may be rejected if there is no rollout.
     pub async fn request(&self, life: &Life, request: AppSetAction) {
         enable_tracing(&format!("{request:?}"));
         drop(life.appsets().send_action("fleet", None, request, ("ann".to_owned(), String::new())).await);
@@ -287,7 +287,7 @@ impl Users {
         world.write(self.fleet.document(&world.repository())).await;
     }
 
-    /// Changes or deletes an object of the Application that has self-heal.
+    /// Changes or deletes an object of an Application with self-heal.
     async fn drift(&mut self, world: &World) {
         let name = format!("settings-{}", self.rng.pick(&OTHER_APPS));
         let gvk = Gvk::new("", "v1", "ConfigMap");
@@ -301,7 +301,7 @@ impl Users {
         }
     }
 
-    /// Writes to an Application as another program.
+    /// Writes to an Application in the same way as another program.
     async fn annotate(&mut self, world: &World) {
         let name = self.random_application();
         let Some(mut object) = world.sim.get(&kind("Application"), "argocd", &name).await.unwrap() else {

@@ -1,4 +1,4 @@
-//! Documents of the users: a repository, a project, an ApplicationSet, and Applications outside the
+//! Documents that users write: a repository, a project, an ApplicationSet, and Applications outside the
 //! ApplicationSet.
 
 use std::collections::BTreeMap;
@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 use tidegate_model::annotations;
 use tidegate_model::argo::API_VERSION;
 
-/// Namespace of the objects of all Applications.
+/// Namespace of all Applications' objects.
 pub const APP_NAMESPACE: &str = "shops";
 /// Namespace that the project forbids.
 pub const FORBIDDEN_NAMESPACE: &str = "vault";
-/// Annotation with the commit of an object.
+/// Annotation that contains an object's commit.
 pub const COMMIT_ANNOTATION: &str = "test/commit";
-/// Automated Application outside the ApplicationSet, followed by the Application that it depends on.
+/// Automated Application outside the ApplicationSet. The next constant is the Application that it depends on.
 pub const STANDALONE_APP: &str = "alone";
 pub const BASE_APP: &str = "base";
-/// An Application whose operations wait at a gate for some minutes, between their hooks.
+/// Application whose operations wait at a gate for some minutes, between their hooks.
 pub const GATED_APP: &str = "gated";
-/// An Application that needs approvals.
+/// Application that needs approvals.
 pub const APPROVAL_APP: &str = "guarded";
 
 /// Error in a commit.
@@ -60,8 +60,8 @@ fn job(name: &str, hook: &str, commit: u64, fails: bool) -> Value {
     job
 }
 
-/// Returns the manifests of an Application: a hook, a Deployment with its settings, and a hook that runs once
-/// the Deployment is healthy.
+/// Returns an Application's manifests: a hook, a Deployment with its settings, and a hook that runs once the
+/// Deployment is healthy.
 pub fn manifests(name: &str, commit: u64, wrong: Option<CommitError>) -> String {
     let settings = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("settings-{name}")},
@@ -101,7 +101,7 @@ pub fn manifests(name: &str, commit: u64, wrong: Option<CommitError>) -> String 
     text
 }
 
-/// Writes a commit of all Applications, one of which may be broken.
+/// Commits all Applications. One of them may be broken.
 pub fn commit<'a>(
     repository: &Path,
     names: impl IntoIterator<Item = &'a str>,
@@ -117,7 +117,7 @@ pub fn commit<'a>(
         .unwrap();
 }
 
-/// Writes a commit that doesn't change any manifests, only other files and comments.
+/// Commits only changes to other files and comments, not to manifests.
 pub fn commit_unrelated(repository: &Path, name: &str, number: u64) {
     fs::write(repository.join("NOTES.md"), number.to_string()).unwrap();
     fs::write(repository.join(name).join("README.md"), number.to_string()).unwrap();
@@ -125,7 +125,8 @@ pub fn commit_unrelated(repository: &Path, name: &str, number: u64) {
     tidegate_source::commit_folder(repository, &message, i64::try_from(number).unwrap()).unwrap().unwrap();
 }
 
-/// Returns the common project: it permits one namespace, including its creation, and no Secrets.
+/// Returns the project of all Applications. It permits a single namespace, including its creation, and no
+/// Secrets.
 pub fn project() -> Value {
     json!({
         "apiVersion": API_VERSION, "kind": "AppProject", "metadata": {"name": "default", "namespace": "argocd"},
@@ -161,7 +162,7 @@ pub fn application(repository: &Path, name: &str, depends_on: Option<&str>) -> V
     value
 }
 
-/// Changes the sync policy of an Application, and sets these labels on its namespace.
+/// Changes an Application's sync policy, and sets the given labels on its namespace.
 pub fn with_policy(mut application: Value, automated: &Value, labels: &Value, ignored: &Value) -> Value {
     application["spec"]["syncPolicy"] = json!({
         "retry": {"limit": 0}, "syncOptions": ["CreateNamespace=true"],
@@ -177,9 +178,9 @@ pub fn with_policy(mut application: Value, automated: &Value, labels: &Value, ig
 /// State of the ApplicationSet.
 #[derive(Clone, Debug)]
 pub struct Fleet {
-    /// Applications of the ApplicationSet, with their steps.
+    /// Members of the ApplicationSet, with their steps.
     pub members: BTreeMap<String, usize>,
-    /// Concurrency limit of each step, as the user writes it.
+    /// Concurrency limit of each step, in the form in which the user writes it.
     pub max_update: Vec<Option<Value>>,
     /// Additional rollout settings.
     pub rollout: Option<&'static str>,
@@ -187,7 +188,7 @@ pub struct Fleet {
     pub deletion: &'static str,
 }
 
-/// With `Custom`, this step is deleted first, followed by all others.
+/// Step that is deleted first with the order `Custom`, before all other steps.
 const FIRST_DELETED_STEP: usize = 1;
 
 impl Fleet {
@@ -224,8 +225,8 @@ impl Fleet {
         set
     }
 
-    /// Returns deletion ranks. Members with a higher rank are deleted first. Empty if there is no deletion
-    /// order.
+    /// Returns the members' deletion ranks. Members with a higher rank are deleted first. Empty if there is
+    /// no deletion order.
     pub fn deletion_ranks(&self) -> BTreeMap<String, usize> {
         let rank = |step: usize| match self.deletion {
             "Reverse" => step,
@@ -235,7 +236,7 @@ impl Fleet {
         self.members.iter().map(|(name, step)| (name.clone(), rank(*step))).collect()
     }
 
-    /// Returns the concurrency limit of a step that has `of` members.
+    /// Returns the concurrency limit of a step with `of` members.
     pub fn update_limit(&self, step: usize, of: usize) -> usize {
         match &self.max_update[step] {
             None => usize::MAX,

@@ -1,4 +1,4 @@
-//! A whole service as consecutive processes with one cluster, one log and one repository, on virtual time.
+//! A whole service as consecutive processes with the same cluster, log and repository, in virtual time.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,15 +14,15 @@ use tidegate_health::HealthRules;
 use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, all_crds};
 use tidegate_model::{Destination, Gvk, Object, OperationId, Timestamp};
 use tidegate_oplog::{Log, MemoryLog};
-use tidegate_service::applications::store::{ApplicationStore, FolderStore, KubernetesStore, ManagedScope};
 use tidegate_service::applications::{ApplicationService, Destinations, ManagedApplications, SourceSettings};
-use tidegate_service::appsets::store::{AppSetStore, FolderAppSetStore, KubernetesAppSetStore};
 use tidegate_service::appsets::{AppSetController, AppSetOptions, AppSetService};
 use tidegate_service::control::client;
-use tidegate_service::gates::GateFile;
-use tidegate_service::notices::Notices;
-use tidegate_service::state_dir::StateDir;
-use tidegate_service::stored_plans::StoredPlans;
+use tidegate_state::gates::GateFile;
+use tidegate_state::notices::Notices;
+use tidegate_state::state_dir::StateDir;
+use tidegate_state::stored_plans::StoredPlans;
+use tidegate_stores::applications::{ApplicationStore, FolderStore, KubernetesStore, ManagedScope};
+use tidegate_stores::appsets::{AppSetStore, FolderAppSetStore, KubernetesAppSetStore};
 use tidegate_testkit::crash::{CrashLog, CrashPoints};
 use tidegate_testkit::process::START;
 use tokio::runtime::Builder;
@@ -34,20 +34,20 @@ use crate::user_documents::{self, APP_NAMESPACE, FORBIDDEN_NAMESPACE};
 
 /// Interval of repository refreshes, and maximum age of comparisons.
 pub const REFRESH_INTERVAL: Duration = Duration::from_secs(180);
-/// Delay before a failed start is retried.
+/// Delay before repeating a failed start.
 const RESTART_DELAY: Duration = Duration::from_secs(5);
-/// Maximum virtual time of a process. If it is exceeded, an operation is waiting forever.
+/// Maximum virtual time of a process. A process that exceeds this limit is waiting forever for an operation.
 const TIMEOUT: Duration = Duration::from_secs(48 * 3600);
-/// Maximum number of messages that all actors handle at one moment of virtual time. An actor that wakes
-/// itself without a reason would handle messages forever, and time would stand still.
+/// Maximum number of messages that all actors may handle at a single moment of virtual time. If an actor woke
+/// itself without a reason, it would handle messages forever, and time would stand still.
 const MAX_STEPS_PER_MOMENT: u64 = 20_000;
 /// Downtime between two processes.
 const DOWNTIME: Duration = Duration::from_secs(3);
 
-/// All worlds in this program share one clock, so only one world may exist at a time.
+/// Lock that permits only one world at a time, because all worlds in this program share a clock.
 static WORLD_LOCK: Mutex<()> = Mutex::new(());
 
-/// Number of panics. Otherwise a panic would go unnoticed, because the actor is restarted.
+/// Number of panics. Panics must be counted, because a restarted actor hides them.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 static PANIC_HOOK: Once = Once::new();
 
@@ -68,7 +68,7 @@ pub struct World {
     /// File changes of the service, if it manages a folder instead of the cluster.
     pub changes: Option<Arc<Changes>>,
     pub sim: SimCluster,
-    /// True if plans can be stored. Processes then also crash at each change to the stored plans.
+    /// True if plans can be stored. In this case, processes also crash at each change to the stored plans.
     stores_plans: bool,
     pub log: MemoryLog,
     pub faults: Arc<CallFaults>,
@@ -88,7 +88,7 @@ impl Life {
         self.applications.service()
     }
 
-    /// Returns the number of handled messages, and of comparisons.
+    /// Returns the number of handled messages, and the number of comparisons.
     pub fn effort(&self) -> (u64, u64) {
         let service = self.applications();
         let comparisons = service.comparison_durations().iter().map(|(_, counted)| counted.count).sum();
@@ -186,7 +186,7 @@ impl World {
     pub fn with_stored_plans(self) -> Self {
         let world = Self { stores_plans: true, ..self };
         let state = StateDir::resolve(Some(&world.folder.path().join("state"))).unwrap();
-        // Creates the state directory's key outside of virtual time.
+        // Create the state directory's key outside of virtual time.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         drop(
             runtime.block_on(StoredPlans::open(&state, &SilentNotifier, client::is_process_running)).unwrap(),
@@ -217,7 +217,7 @@ impl World {
         self.folder.path().join("repo")
     }
 
-    /// Runs one process together with the given work. Returns `None` if the process crashes.
+    /// Runs a process together with the given work. Returns `None` if the process crashes.
     pub fn run_process<T>(&self, points: &Arc<CrashPoints>, work: impl AsyncFnOnce(&Life) -> T) -> Option<T> {
         let runtime = runtime();
         let end = runtime.block_on(async {
@@ -242,13 +242,13 @@ impl World {
             *self.now.lock().unwrap() = SystemClock.now();
             end
         });
-        // Work on other threads ends before the next process starts.
+        // Work on other threads must end before the next process starts.
         runtime.shutdown_timeout(Duration::from_secs(60));
         assert_eq!(PANICS.load(Ordering::SeqCst), 0, "an actor has panicked");
         end
     }
 
-    /// Starts a process, and retries a failed start as a supervisor does.
+    /// Starts a process, and repeats a failed start in the same way as a supervisor.
     async fn start_with_retries(&self, points: &Arc<CrashPoints>) -> Life {
         loop {
             match self.start(points).await {
@@ -304,7 +304,7 @@ impl World {
         Ok((applications, appsets))
     }
 
-    /// Writes a document as a user.
+    /// Writes a document in the same way as a user.
     pub async fn write(&self, value: Value) {
         apply(&self.sim, value).await;
     }
@@ -330,7 +330,7 @@ impl World {
         audit
     }
 
-    /// Waits until there has been no write for this time. Panics if that takes longer than 12 hours.
+    /// Waits until there has been no write for the given time. Panics if this takes longer than 12 hours.
     pub async fn wait_for_quiet(&self, long: Duration) {
         let mut before = self.writes().len();
         let mut since = SystemClock.now();
@@ -352,8 +352,8 @@ impl World {
     }
 }
 
-/// Returns when actors handle more messages at one moment than expected. Each message wakes this function, so
-/// it doesn't poll.
+/// Returns if actors handle too many messages at a single moment. Each message wakes this function, so it
+/// doesn't need to poll.
 async fn detect_spinning(mut steps: watch::Receiver<u64>) {
     let (mut since, mut before) = (SystemClock.now(), *steps.borrow());
     while steps.changed().await.is_ok() {
@@ -367,7 +367,7 @@ async fn detect_spinning(mut steps: watch::Receiver<u64>) {
     std::future::pending().await
 }
 
-/// Discards all notifications.
+/// A notifier that discards all notifications.
 struct SilentNotifier;
 
 impl Notices for SilentNotifier {
@@ -379,7 +379,7 @@ fn runtime() -> tokio::runtime::Runtime {
     Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }
 
-/// Returns reproducible IDs in the order of the calls.
+/// Returns a reproducible ID. IDs increase with each call.
 fn next_id(at: Timestamp, given: &AtomicU64) -> OperationId {
     let number = given.fetch_add(1, Ordering::SeqCst).to_be_bytes();
     let mut rest = [0; 10];
@@ -388,7 +388,7 @@ fn next_id(at: Timestamp, given: &AtomicU64) -> OperationId {
     OperationId(uuid::Builder::from_unix_timestamp_millis(millis, &rest).into_uuid())
 }
 
-/// Enables output for repeated seeds.
+/// Prints text if a single seed is being repeated.
 pub fn enable_tracing(text: &str) {
     if std::env::var_os("TIDEGATE_SERVICE_SEED").is_some() {
         let is_at_work = tokio::runtime::Handle::try_current().is_ok();

@@ -1,10 +1,10 @@
-//! Compares documents with the values that `sigs.k8s.io/yaml` returns. kubectl and Argo CD use this library
-//! to parse YAML.
+//! Comparison of parsed documents with the results of `sigs.k8s.io/yaml`, the YAML library of kubectl and
+//! Argo CD.
 //!
 //! `tests/data/sigs.jsonl` contains one document per line, along with its value as JSON or the error.
 //! `scripts/template-table/make` writes the file. If `TIDEGATE_GO_TEMPLATES` is the path of the reference
-//! program (`scripts/template-table/program --fetch`), the test also compares random documents with the
-//! library itself; `TIDEGATE_REQUIRE_GO_TEMPLATES=1` requires this.
+//! program (`scripts/template-table/program --fetch` builds it), the test also compares random documents.
+//! With `TIDEGATE_REQUIRE_GO_TEMPLATES=1`, the test fails without the program.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "test code")]
 #![allow(clippy::cast_possible_truncation, missing_docs, reason = "test code")]
 
@@ -22,7 +22,7 @@ const REQUIRED: &str = "TIDEGATE_REQUIRE_GO_TEMPLATES";
 const NAME: &str = "random_documents_hold_what_sigs_yaml_says";
 const CASES: u64 = 20_000;
 
-/// Scalars with surprising values, and parts of such scalars.
+/// Scalars whose values are surprising, and parts of such scalars.
 const SCALARS: [&str; 72] = [
     "0755",
     "0o755",
@@ -107,8 +107,9 @@ fn main() -> ExitCode {
     trials.push(match program {
         Some(program) => Trial::test(NAME, move || random(&program)),
         None => {
-            let reason =
-                format!("{PROGRAM} names no program; scripts/template-table/program --fetch makes one");
+            let reason = format!(
+                "{PROGRAM} is not set; build the program with scripts/template-table/program --fetch"
+            );
             let is_required = std::env::var_os(REQUIRED).is_some_and(|value| value == "1");
             eprintln!("SKIPPED: {NAME}. {reason}");
             Trial::test(format!("{NAME} (no Go)"), move || Err(Failed::from(reason)))
@@ -118,7 +119,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Converts every number to a float, as in templates.
+/// Converts every number to a float, because templates represent all numbers as floats.
 fn floats(value: Value) -> Value {
     match value {
         Value::Number(number) => json!(number.as_f64()),
@@ -136,7 +137,7 @@ fn difference(case: &Value) -> Option<String> {
         Some(output) => Ok(floats(parse_value(output, &Limits::default()).unwrap())),
         None => Err(case["error"].as_str().unwrap().to_owned()),
     };
-    // These errors are intentional; see docs/reference/differences-from-argo-cd.md.
+    // Tidegate rejects these documents intentionally; see docs/reference/differences-from-argo-cd.md.
     let is_refused_here = |reason: &String| {
         ["duplicate key", "the end of the document", "!!binary", "`:` is not allowed here"]
             .iter()
@@ -183,7 +184,7 @@ fn random(program: &str) -> Result<(), Failed> {
     assert_eq!(cases.len() as u64, count, "Go has not processed all documents");
     let differences: Vec<String> = cases.iter().filter_map(difference).collect();
     let read = cases.iter().filter(|case| case["output"].is_string()).count();
-    println!("{} documents compared, of which Go refuses {}", cases.len(), cases.len() - read);
+    println!("{} documents compared; Go rejects {} of them", cases.len(), cases.len() - read);
     assert!(read * 2 > cases.len(), "Go rejects more than half of the documents, so too little is compared");
     report(&differences, cases.len())
 }

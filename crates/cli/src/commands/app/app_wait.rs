@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
+use tidegate_application::AppKey;
 use tidegate_application::approval::approval_condition_message;
 use tidegate_application::refresh;
 use tidegate_model::argo::{Application, OperationState};
 use tidegate_model::{OperationId, OperationPhase, format_duration};
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::direct_client::is_operation_accepted;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -31,7 +31,7 @@ use self::reasons::{Goal, ReasonPrinter};
 
 /// Time limit for a service to start before a wait begins.
 const SERVICE_START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit for the comparison after an operation. A comparison can take a long time.
+/// Time limit for the comparison after an operation, because a comparison can take a long time.
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An operation that was requested for an application.
@@ -106,7 +106,7 @@ pub(super) async fn wait_until_finished(
             return Ok(CommandOutcome::NotFinished);
         }
     };
-    // Keep the order of the command line.
+    // Show the applications in the order of the command line.
     let of = |one| found.iter().find(|found| AppKey::of(found) == one);
     let over: Vec<(&AwaitedOperation, &Application)> =
         awaited.iter().filter_map(|one| Some((one, of(one.key.clone())?))).collect();
@@ -133,7 +133,7 @@ pub(super) async fn wait_until_finished(
     Ok(CommandOutcome::worst(ended))
 }
 
-/// Prints how to wait for the requested operation.
+/// Prints the command that waits for the requested operation, or the applications in JSON or YAML.
 async fn print_wait_command(
     transport: &Transport,
     names: &[String],
@@ -143,7 +143,7 @@ async fn print_wait_command(
     if output == Format::Text {
         let names = names.join(" ");
         printer.note(&format!(
-            "the operation was requested; `tidegate app wait {names} --operation` waits for the result"
+            "the operation was requested; to wait for the result, use `tidegate app wait {names} --operation`"
         ));
         return Ok(CommandOutcome::Done);
     }
@@ -155,8 +155,7 @@ async fn print_wait_command(
     Ok(CommandOutcome::Done)
 }
 
-/// Shows a single application in full, multiple applications one after another, or all applications as a list
-/// of resources.
+/// Shows the applications: as text, one after another; otherwise, a single resource or a list of resources.
 fn show_each(
     found: &[impl Borrow<Application> + Serialize],
     output: Format,
@@ -186,8 +185,8 @@ async fn show_ended_operation(
 ) -> Result<CommandOutcome, CliError> {
     let Transport::Service(client) = transport else {
         return Err(CliError::refused(format!(
-            "operation {operation} has ended, and another operation has started since; on the machine of the \
-             service, `tidegate ops show {operation}` shows its result"
+            "operation {operation} has ended, and another operation has started since; on the service's \
+             machine, `tidegate ops show {operation}` shows its result"
         )));
     };
     let ended = client.explain(printer, operation).await?;
@@ -199,8 +198,9 @@ async fn show_ended_operation(
     Ok(CommandOutcome::Operation(ended.phase))
 }
 
-/// Returns true if no operation is running and the application has been compared since the last one. A failed
-/// operation doesn't need a comparison, because the comparison may hang for the same reason.
+/// Returns true if no operation is running and the application has been compared since the last operation. A
+/// failed operation doesn't need a comparison, because the problem that caused the failure may also block the
+/// comparison.
 fn is_over(application: &Application) -> bool {
     let status = &application.status;
     let is_left_alone = refresh::is_skipped(application);
@@ -252,7 +252,7 @@ pub(super) async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Comman
     Ok(ended)
 }
 
-/// Maximum time to keep waiting for the first observation after a shorter timeout has expired.
+/// Maximum time to wait for the first observation if the timeout is shorter.
 const FIRST_OBSERVATION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns after the timeout, but not before the first observation.
@@ -270,7 +270,7 @@ pub(super) enum GoalResult {
     Unmet(Vec<Application>),
 }
 
-/// Polls until all applications with these names meet the goal.
+/// Polls until all applications with the given names meet the goal.
 pub(super) async fn poll_until(
     transport: &Transport,
     (names, timeout): (&[String], Option<Duration>),
@@ -342,7 +342,7 @@ async fn wait_for_service(client: &ServiceClient, printer: &Printer) -> Result<(
             if !std::mem::replace(&mut is_told, true) {
                 let wait = format_duration(SERVICE_START_TIMEOUT);
                 printer.note(&format!(
-                    "no `tidegate serve` is running here yet; waiting up to {wait} for one to start"
+                    "`tidegate serve` is not running here yet; waiting up to {wait} for it to start"
                 ));
             }
             tokio::time::sleep(client.poll_interval()).await;
@@ -398,7 +398,7 @@ mod tests {
             .metadata
             .annotations
             .insert(refresh::SKIP_RECONCILE_ANNOTATION.to_owned(), "true".to_owned());
-        assert!(is_over(&left_alone), "it is no longer compared");
+        assert!(is_over(&left_alone), "skipped applications are not compared");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::exit::CommandOutcome;
 use crate::output::{FILE_REMOVAL_WARNING, Printer, Style, Text, format_count, one_line};
 use crate::signals::Signals;
 
-/// Start of the message that an operation reports while it waits for a person to confirm its deletions.
+/// Start of an operation's message while the operation waits for a user to confirm its deletions.
 const UNCONFIRMED_PREFIX: &str = "waiting for pruning confirmation";
 /// Start of the list of retained objects in a deletion's message.
 const KEPT_PREFIX: &str = "; left in place: ";
@@ -164,8 +164,8 @@ async fn wait_until_gone(
         let mut observation = transport.watch(&names, printer);
         loop {
             let found = observation.observe().await?;
-            // An Application that was deleted and created again has a different UID. In a folder, an
-            // Application that is not being deleted is a new one, too.
+            // An Application that was deleted and created again has a different UID. Applications in a folder
+            // have no UID; an Application there that isn't being deleted is also new.
             let uid = &known.metadata.uid;
             let same =
                 |one: &&Application| one.metadata.uid == *uid && (!uid.is_empty() || one.is_deleting());
@@ -204,8 +204,8 @@ async fn wait_until_gone(
     Ok(CommandOutcome::NotFinished)
 }
 
-/// Returns the reason why a deletion has failed. If it had already failed before the new request, it is
-/// retried, and only a failure of the new attempt is returned.
+/// Returns the reason why a deletion has failed. The request retries a deletion that had already failed, so
+/// in that case, only a failure of the new attempt is returned.
 fn new_failure(before: &Application, now: &Application) -> Option<String> {
     let is_error = |one: &&ApplicationCondition| one.kind == ConditionType::DeletionError;
     let error =
@@ -231,8 +231,8 @@ fn print_change(application: &Application, text: &mut String, printer: &Printer)
     *text = message;
 }
 
-/// Returns the problem that blocks the deletion, or the state of the deletion's operation if nothing blocks
-/// it.
+/// Returns the problem that blocks the deletion. If there is none, returns the state of the deletion's
+/// operation.
 fn describe_progress(application: &Application) -> Option<String> {
     let held = ConditionType::Other(DELETION_CONDITION.to_owned());
     let held = application.status.conditions.iter().find(|one| one.kind == held);
@@ -242,8 +242,7 @@ fn describe_progress(application: &Application) -> Option<String> {
         .or(state.map(|state| add_confirm_command(&state.message, &state.operation)))
 }
 
-/// Returns a deletion's message. If the deletion is waiting for confirmation, adds the command that confirms
-/// it.
+/// Returns a deletion's message. If the deletion is waiting for confirmation, adds the confirmation command.
 fn add_confirm_command(message: &str, request: &OperationRequest) -> String {
     match operation::engine_id(request).filter(|_| message.starts_with(UNCONFIRMED_PREFIX)) {
         Some(id) => format!("{message}; confirm it with `tidegate ops confirm {id}`"),

@@ -1,16 +1,15 @@
-//! `tidegate app explain`: the state of an Application's operation, or the reason why no operation is
-//! running.
+//! `tidegate app explain`: shows the state of an Application's operation, or why no operation is running.
 
 use serde::Serialize;
+use tidegate_application::AppKey;
 use tidegate_application::{approval, instance_name, operation};
 use tidegate_applicationset::ownership::owning_appset;
 use tidegate_model::OperationId;
 use tidegate_model::argo::Application;
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::{Reply, Request};
 use tidegate_service::documents::ExplanationDocument;
-use tidegate_service::summaries::ApplicationSummary;
 use tidegate_service::{application_access, operation_access};
+use tidegate_state::summaries::ApplicationSummary;
 
 use super::full_name;
 use super::service_client::ServiceClient;
@@ -22,7 +21,7 @@ use crate::exit::CommandOutcome;
 use crate::output::idle_status::{ControllingAppSet, ExternalState, IdleStatus};
 use crate::output::{self, Printer};
 
-/// The last operation, which has finished, and the state of its application.
+/// Last operation, which has finished, and the state of its application.
 #[derive(Serialize)]
 struct EndedOperation<'a> {
     /// Explanation whose fields become part of this document.
@@ -59,8 +58,8 @@ pub async fn run(args: &SingleAppArgs, printer: &Printer) -> Result<CommandOutco
     };
     let explanation = match client.explain(printer, id).await {
         Ok(explanation) => explanation,
-        // The status contains the ID before the log contains the operation, which may first have to wait for
-        // its cluster. If the operation was compacted, only the status still contains its result.
+        // The status contains the ID before the log contains the operation, because the operation may first
+        // have to wait for its cluster. After compaction, only the status contains the operation's result.
         Err(error) => {
             if operation::has_started(&application) {
                 printer.note(&format!("no details are available: {error}"));
@@ -99,7 +98,7 @@ fn show_ended(
     Ok(CommandOutcome::Done)
 }
 
-/// Shows an application's state based on its own status, which is the only information available before the
+/// Shows an application's state based on the application's status, which is the only information before the
 /// first operation.
 async fn show_idle_status(
     args: &SingleAppArgs,
@@ -122,7 +121,7 @@ async fn show_idle_status(
 async fn get_idle_status(transport: &Transport, application: &Application, printer: &Printer) -> IdleStatus {
     let operation = ApplicationSummary::from(application).operation;
     let is_open = operation.as_ref().is_some_and(|operation| operation.finished_at.is_none());
-    // The request contains the ID before the status line does.
+    // The request contains the operation's ID before the summary does.
     let requested_id = application.operation.as_ref().and_then(operation::engine_id);
     let (appset, after) = match requested_id.filter(|_| !operation::has_started(application)) {
         _ if !is_open => (find_controlling_appset(transport, application).await, None),
@@ -153,8 +152,8 @@ async fn find_controlling_appset(
     ControllingAppSet::for_application(set, &found.options, application)
 }
 
-/// Returns the oldest open operation of the same application that this operation is waiting for. It may have
-/// been started by `tidegate sync`.
+/// Returns the oldest open operation of the application that must end before the operation `than` starts.
+/// `tidegate sync` may have started the older operation.
 async fn find_blocking_operation(
     transport: &Transport,
     application: &Application,

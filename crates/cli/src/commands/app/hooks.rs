@@ -3,11 +3,11 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use tidegate_application::AppKey;
 use tidegate_model::OperationId;
 use tidegate_model::argo::Application;
-use tidegate_service::applications::store::AppKey;
-use tidegate_service::error::ServiceError;
-use tidegate_service::summaries::{ApplicationSummary, OperationSummary};
+use tidegate_state::error::ServiceError;
+use tidegate_state::summaries::{ApplicationSummary, OperationSummary};
 
 use super::full_name;
 use super::service_client::ServiceClient;
@@ -83,7 +83,7 @@ struct HookOutputError {
     has_shown_output: bool,
 }
 
-/// Shows the output of an operation's hooks until they have finished.
+/// Shows the output of an operation's hooks until the output ends.
 async fn show_output(
     client: &ServiceClient,
     operation: OperationId,

@@ -4,7 +4,7 @@ use tidegate_model::WaveNumbers;
 use tidegate_service::applications::sync_request::{self, SyncParameters};
 use tidegate_service::control::protocol::Request;
 use tidegate_service::documents::plan::stored_plan_document;
-use tidegate_service::summaries::PlanSummary;
+use tidegate_state::summaries::PlanSummary;
 
 use super::sync::{operation_resource, source_revisions};
 use super::transport::Transport;
@@ -91,7 +91,7 @@ fn describe_approval(name: &str, line: &PlanSummary) -> String {
     match &line.missing_approval {
         Some(who) => format!("you have approved plan {short}; it still needs {who}"),
         None => format!(
-            "plan {short} is approved; `tidegate app get {name}` shows the sync that is waiting for it, if any"
+            "plan {short} is approved; `tidegate app get {name}` shows whether a sync is waiting for the plan"
         ),
     }
 }

@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
+use tidegate_application::AppKey;
 use tidegate_application::instance_name;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::Application;
 use tidegate_model::{Cascade, OperationId, Plan, Warning};
 use tidegate_server::{ApiClient, HookOutputStream};
 use tidegate_service::application_access::{self, ApplicationListing};
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::client;
 use tidegate_service::control::protocol::{Reply, Request};
 use tidegate_service::documents::ExplanationDocument;
 use tidegate_service::documents::deletion::DeletionPlan;
 use tidegate_service::documents::output::OutputDocument;
-use tidegate_service::error::ServiceError;
 use tidegate_service::operation_access;
-use tidegate_service::state_dir::{StateDir, suggest_remote};
-use tidegate_service::summaries::{PlanSummary, SyncWindowSummary};
+use tidegate_state::error::ServiceError;
+use tidegate_state::state_dir::{StateDir, suggest_remote};
+use tidegate_state::summaries::{PlanSummary, SyncWindowSummary};
 
 use crate::args::ServiceArgs;
 use crate::error::CliError;
@@ -49,8 +49,8 @@ impl ServiceClient {
         })
     }
 
-    /// Returns all applications, or the applications with the given name. If no service is running, prints a note and returns
-    /// their last state.
+    /// Returns all applications, or the applications with the given name. If no service is running, prints a
+    /// note and returns the last recorded state.
     pub async fn find(
         &self,
         printer: &Printer,
@@ -85,7 +85,7 @@ impl ServiceClient {
         match (self, names) {
             (Self::Local(state_dir), [only]) => application_access::list_managed(state_dir, Some(only)).await,
             (Self::Local(state_dir), _) => application_access::list_managed(state_dir, None).await,
-            // A single list request is cheaper.
+            // A single list request is cheaper than many requests for single applications.
             (Self::Remote(remote), names) if names.len() > NAME_QUERIES_MAX => {
                 remote.applications(None).await
             }
@@ -93,7 +93,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns true if a service manages applications. A remote service is asked directly.
+    /// Returns true if a service manages applications. Queries the service if it is remote.
     pub async fn has_service(&self) -> Result<bool, ServiceError> {
         match self {
             Self::Local(state_dir) => Ok(application_access::query_running(state_dir, None).await?.is_some()),
@@ -117,7 +117,7 @@ impl ServiceClient {
         }
     }
 
-    /// Sends a query or a request for stored plans. Returns the resulting lines.
+    /// Sends a query or a request for stored plans. Returns the plans' summaries.
     pub async fn send_plan_request(&self, request: &Request) -> Result<Vec<PlanSummary>, ServiceError> {
         match self {
             Self::Local(state_dir) => application_access::request_plans(state_dir, request).await,
@@ -125,7 +125,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns a stored plan, or creates one.
+    /// Returns a stored plan, or creates a plan.
     pub async fn get_or_create_plan(&self, request: &Request) -> Result<(PlanSummary, Plan), ServiceError> {
         match self {
             Self::Local(state_dir) => application_access::request_plan(state_dir, request).await,
@@ -195,7 +195,7 @@ impl ServiceClient {
     }
 
     /// Returns the message of an application's newest operation, even if the application no longer exists.
-    /// Returns `None` if there is no known message.
+    /// Returns `None` if the message is unknown.
     pub async fn last_message(&self, printer: &Printer, application: &Application) -> Option<String> {
         let app = instance_name(application);
         let state_dir = match self {

@@ -1,4 +1,4 @@
-//! Transport of `app` commands: a service, or the resources in a cluster without using a service.
+//! Transport for `app` commands: either a service, or the Application resources in a cluster.
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
@@ -7,15 +7,15 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use serde::Serialize;
+use tidegate_application::AppKey;
 use tidegate_application::supersede::OPERATION_REFUSED_CONDITION;
 use tidegate_model::Cascade;
 use tidegate_model::argo::{Application, ApplicationCondition};
-use tidegate_service::applications::store::AppKey;
 use tidegate_service::control::protocol::Request;
 use tidegate_service::direct_client::{ApplicationWatch, DirectClient, Resource};
 use tidegate_service::documents::deletion::DeletionPlan;
-use tidegate_service::error::ServiceError;
-use tidegate_service::summaries::SyncWindowSummary;
+use tidegate_state::error::ServiceError;
+use tidegate_state::summaries::SyncWindowSummary;
 use tokio::time::Instant;
 
 use super::service_client::ServiceClient;
@@ -23,15 +23,15 @@ use crate::args::{ConnectionArgs, TransportArgs};
 use crate::error::CliError;
 use crate::output::Printer;
 
-/// Time within which a controller should react to a change to a resource. If it doesn't, a warning is
-/// printed.
+/// Time within which a controller should react to a change to a resource. After this time, the command prints
+/// a warning.
 const PICKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Transport for requests.
 pub enum Transport {
     /// A service.
     Service(ServiceClient),
-    /// The resources themselves.
+    /// The Application resources in a cluster.
     Cluster(Box<KubeTransport>),
 }
 
@@ -69,7 +69,7 @@ impl Borrow<Application> for ReportedApplication {
     }
 }
 
-/// Applications, and the errors from reading others.
+/// Applications that were read, and the errors for Applications that could not be read.
 pub struct ApplicationQueryResult {
     pub applications: Vec<ReportedApplication>,
     pub problems: Vec<String>,
@@ -84,7 +84,7 @@ impl Transport {
             let command_options = direct.command_options();
             let opened = DirectClient::connect(&connection, direct.namespaces(), printer).await;
             let direct = opened.map_err(|error| match error {
-                // The error suggests a simulated cluster, which is not an option here.
+                // This error suggests --sim, which these commands don't have.
                 ServiceError::Connect { source } => CliError::usage(source.to_string()),
                 error => error.into(),
             })?;
@@ -94,7 +94,7 @@ impl Transport {
         Ok(Self::Service(connect_service(args)?))
     }
 
-    /// Returns the service that the arguments select. It is needed for data that the resources don't contain.
+    /// Returns the service that the arguments select, for data (`what`) that the resources don't contain.
     pub fn service_client(args: &TransportArgs, what: &str) -> Result<ServiceClient, CliError> {
         if args.direct.kube {
             Err(CliError::usage(service_required_message(what)))
@@ -103,7 +103,7 @@ impl Transport {
         }
     }
 
-    /// Returns all applications. If no service is running, prints a note and returns their last state.
+    /// Returns all applications. If no service is running, prints a note and returns the last recorded state.
     pub async fn list(&self, printer: &Printer) -> Result<ApplicationQueryResult, CliError> {
         match self {
             Self::Service(desk) => {
@@ -191,7 +191,7 @@ impl Transport {
     }
 
     /// Returns the message of an application's newest operation, even if the application no longer exists.
-    /// Returns `None` if there is no known message.
+    /// Returns `None` if the message is unknown.
     pub async fn last_message(&self, printer: &Printer, application: &Application) -> Option<String> {
         match self {
             Self::Service(desk) => desk.last_message(printer, application).await,
@@ -208,7 +208,7 @@ impl Transport {
         said.map(|said| said.message.clone())
     }
 
-    /// Returns a check that prints a warning if no controller reacts to the requests that follow.
+    /// Returns a check that prints a warning if no controller reacts to the requests sent after this call.
     pub fn pickup_check<'a>(&'a self, printer: &'a Printer) -> PickupCheck<'a> {
         PickupCheck { transport: self, printer, since: Instant::now(), has_warned: Cell::new(false) }
     }
@@ -242,7 +242,7 @@ impl KubeTransport {
         }
     }
 
-    /// Returns the application as it is before a request, and records its current rejection.
+    /// Returns the application's state before a request, and records the rejection that it currently reports.
     async fn get(&self, name: &str) -> Result<Resource, ServiceError> {
         let known = self.direct.find_one(name).await?;
         if let Some(message) = rejection_condition(&known.application) {
@@ -251,7 +251,7 @@ impl KubeTransport {
         Ok(known)
     }
 
-    /// Changes suggested commands so that they use the same transport.
+    /// Adds the options for this transport to the commands that the error suggests.
     fn adapt_error(&self, error: ServiceError) -> CliError {
         CliError::Service(match error {
             ServiceError::Refused { message } => {
@@ -296,7 +296,7 @@ impl ApplicationWatcher<'_> {
     }
 }
 
-/// Prints a warning once if no controller appears to react to a request in a resource.
+/// Check that prints a warning once if no controller appears to react to a request in a resource.
 pub struct PickupCheck<'a> {
     transport: &'a Transport,
     printer: &'a Printer,
@@ -337,7 +337,7 @@ fn read_problem(one: &Resource) -> Option<String> {
 
 fn service_required_message(what: &str) -> String {
     format!(
-        "{what} is only available from `tidegate serve`, not from the resources: use --server URL, or omit --kube on the machine of the service"
+        "{what} is only available from `tidegate serve`, not from the resources: use --server URL, or omit --kube on the service's machine"
     )
 }
 

@@ -5,13 +5,13 @@ use tidegate_model::argo::ApplicationSet;
 use tidegate_service::application_access::{self, AppSetListing};
 use tidegate_service::appsets::{AppSetDeletionPreview, AppSetExplanation};
 use tidegate_service::control::protocol::Request;
-use tidegate_service::error::ServiceError;
+use tidegate_state::error::ServiceError;
 
 use crate::commands::app::service_client::ServiceClient;
 use crate::error::CliError;
 use crate::output::Printer;
 
-/// Returns all ApplicationSets, or those with the given name.
+/// Returns all ApplicationSets, or the ApplicationSets with the given name.
 pub async fn find(client: &ServiceClient, name: Option<&str>) -> Result<AppSetListing, ServiceError> {
     match client {
         ServiceClient::Local(state_dir) => application_access::list_appsets(state_dir, name).await,
@@ -19,8 +19,8 @@ pub async fn find(client: &ServiceClient, name: Option<&str>) -> Result<AppSetLi
     }
 }
 
-/// Returns ApplicationSets as [`find`] does. If no service is running, prints a note and returns their last
-/// state.
+/// Returns ApplicationSets as [`find`] does. If no service is running, prints a note and returns the last
+/// recorded state.
 pub async fn find_with_fallback(
     client: &ServiceClient,
     printer: &Printer,
@@ -39,7 +39,8 @@ pub async fn get_appset(client: &ServiceClient, name: &str) -> Result<Applicatio
     expect_single(find(client, Some(name)).await?, name)
 }
 
-/// Returns the only ApplicationSet in the listing. Any other number is an error that mentions `name`.
+/// Returns the ApplicationSet in the listing. Returns an error that mentions `name` unless there is exactly
+/// one ApplicationSet.
 pub fn expect_single(found: AppSetListing, name: &str) -> Result<ApplicationSet, CliError> {
     let mut found = found.appsets;
     match (found.pop(), found.is_empty()) {
@@ -87,7 +88,7 @@ pub async fn explain_with_fallback(
     }
 }
 
-/// Returns the order in which an ApplicationSet's Applications would be deleted together with it.
+/// Returns the order in which deleting an ApplicationSet would delete its Applications.
 pub async fn plan_deletion(
     client: &ServiceClient,
     name: &str,

@@ -1,4 +1,4 @@
-//! `tidegate appset delete`: deletes an ApplicationSet, and its Applications in the configured order.
+//! `tidegate appset delete`: deletes an ApplicationSet and, in the configured order, its Applications.
 
 use std::time::Duration;
 
@@ -125,7 +125,7 @@ fn show_deletion_of_files(args: &AppSetDeleteArgs, printer: &Printer) -> Result<
             Err(wrong) => problems.push(format!("ApplicationSet {}: {wrong}", set.metadata.name)),
         }
     }
-    // Show the plans that could be created. The exit code indicates that some are missing.
+    // Show the plans that could be created. The exit code indicates that some plans are missing.
     if !plans.is_empty() {
         appset_plan::print_deletions(&plans, args.output, printer)?;
     }
@@ -136,7 +136,7 @@ fn show_deletion_of_files(args: &AppSetDeleteArgs, printer: &Printer) -> Result<
     }
 }
 
-/// Warns that no running service will continue an accepted deletion.
+/// Warns that no service is running that continues the accepted deletion.
 fn warn_without_service(known: &ApplicationSet, printer: &Printer) {
     printer.warn(&format!(
         "the deletion of ApplicationSet {} continues as soon as a service manages it",
@@ -170,7 +170,7 @@ async fn wait_until_gone(
             if let Ok(explanation) = client::explain(service_client, &name).await {
                 let line = match (&explanation.teardown, &explanation.rollout) {
                     (Some(teardown), _) => Some(describe_progress(teardown)),
-                    // The line still describes the rollout that the deletion is ending.
+                    // The status still describes the rollout, which the deletion is terminating.
                     (None, Some(_)) => None,
                     (None, None) => Some(explanation.line),
                 };

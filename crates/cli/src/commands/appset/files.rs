@@ -66,8 +66,8 @@ impl AppSetFiles {
         Ok(Self { appsets, repositories, generator_inputs, is_new_globbing, _scratch: scratch })
     }
 
-    /// Returns an ApplicationSet's Applications, and problems with their names. Prints the generators that
-    /// returned no results.
+    /// Returns an ApplicationSet's Applications, and problems with their names. Prints warnings for
+    /// generators that were skipped.
     pub fn generate_applications(
         &mut self,
         set: &ApplicationSet,
@@ -88,7 +88,7 @@ impl AppSetFiles {
         let generated = match generated {
             Ok(generated) => generated,
             Err(errors) => {
-                // If a server does not respond, the file is not the cause.
+                // The file isn't the cause of an error if a server doesn't respond.
                 let is_input =
                     errors.0.iter().any(|error| !matches!(error.problem, Problem::QueryFailed { .. }));
                 let problems =

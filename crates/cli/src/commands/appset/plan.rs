@@ -1,5 +1,5 @@
-//! `tidegate appset plan`: the order in which Applications would be synced and deleted, and the revision to
-//! which each would change. The ApplicationSets come from files.
+//! `tidegate appset plan`: shows the order in which the Applications of ApplicationSets in files would be
+//! synced and deleted, and each Application's new revision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,8 +19,8 @@ use tidegate_lifecycle::rollout::{MemberView, Options as Cases, RolloutView};
 use tidegate_lifecycle::teardown::OrderKind;
 use tidegate_model::argo::{Application, ApplicationSet, ApplicationSource};
 use tidegate_service::application_access::{AppSetListing, ApplicationListing};
-use tidegate_service::applications::store::MANAGED_LABEL;
 use tidegate_service::appsets::to_appset_output;
+use tidegate_stores::applications::MANAGED_LABEL;
 
 use super::client;
 use super::files::AppSetFiles;
@@ -33,7 +33,7 @@ use crate::output::Printer;
 use crate::output::application_set::display_name;
 use crate::output::appset_plan::{self, AppSetPlan, DeletionPlan, PlannedApplication, Removal, RolloutPlan};
 
-/// Revision to use for a source that doesn't specify one.
+/// Revision to use for a source that doesn't specify a revision.
 const HEAD: &str = "HEAD";
 
 pub async fn run(args: &AppSetPlanArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
@@ -72,7 +72,7 @@ fn plan_files(
         let wrong = wrong.into_iter().map(|wrong| format!("ApplicationSet {}: {wrong}", set.metadata.name));
         problems.extend(wrong);
     }
-    // Show the plans that could be created. The exit code indicates that some are missing.
+    // Show the plans that could be created. The exit code indicates that some plans are missing.
     if !plans.is_empty() {
         appset_plan::print(&plans, args.output, printer)?;
     }
@@ -83,7 +83,7 @@ fn plan_files(
     }
 }
 
-/// Gates that are defined; `None` if they are unknown.
+/// Names of the defined gates; `None` if no gates file was specified.
 struct DefinedGates(Option<BTreeSet<String>>);
 
 impl DefinedGates {
@@ -92,7 +92,7 @@ impl DefinedGates {
         Ok(Self(Some(input::load_definitions(Some(path))?.names().collect())))
     }
 
-    /// Returns the plan's gates that would never open.
+    /// Returns a description of each gate in the plan that would never open.
     fn find_problems(&self, plan: &AppSetPlan) -> Vec<String> {
         let steps = plan.rollout.iter().flat_map(|rollout| &rollout.steps);
         let gates = steps.flat_map(|step| step.terms.gates.iter().map(move |gate| (step.step, gate)));
@@ -172,7 +172,8 @@ fn plan_appset(
     })
 }
 
-/// Returns the initial state of the ApplicationSet's progressive sync, if it has one.
+/// Returns the initial state of the progressive sync, or `None` if the ApplicationSet has no progressive
+/// sync.
 fn build_rollout(
     set: &ApplicationSet,
     applications: &[Application],
@@ -219,7 +220,7 @@ fn target_revisions(application: &Application) -> Vec<String> {
     application.sources().iter().map(written).collect()
 }
 
-/// Returns what will happen to Applications that are no longer generated.
+/// Returns the handling of Applications that are no longer generated.
 fn build_removal(
     set: &ApplicationSet,
     foreseen: &AppSetPreview,
@@ -249,7 +250,8 @@ impl ServiceState {
         Ok(Self { appsets, applications, options })
     }
 
-    /// Previews how the Applications would change if the file replaced the existing ApplicationSet.
+    /// Previews how the Applications would change if `set`, from a file, replaced the existing
+    /// ApplicationSet.
     fn preview_changes(
         &self,
         set: &ApplicationSet,

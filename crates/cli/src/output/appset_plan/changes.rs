@@ -1,4 +1,4 @@
-//! Changes to each Application relative to the state that a service reports.
+//! Changes to each Application, compared with the state that a service reports.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ pub(super) fn change_word(change: &MemberPreview) -> &'static str {
     }
 }
 
-/// Describes the change, one line at a time.
+/// Describes the change. Returns one string per line.
 pub(super) fn describe_change(planned: &PlannedApplication) -> Vec<String> {
     let Some(change) = &planned.change else { return Vec::new() };
     let mut lines: Vec<String> = change.why.iter().cloned().collect();

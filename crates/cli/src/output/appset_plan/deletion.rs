@@ -87,7 +87,7 @@ impl DeletionPlan {
             is_idle: true,
             rows: match kept.what {
                 RetainedKind::Application => kept.applications.iter().map(|name| row(name, "")).collect(),
-                // These Applications are already marked in their steps.
+                // The steps already mark Applications whose objects are retained.
                 RetainedKind::Objects => Vec::new(),
             },
         });

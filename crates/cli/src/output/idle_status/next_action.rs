@@ -12,7 +12,7 @@ impl IdleStatus {
     /// Returns the next action.
     pub fn next_action(&self) -> NextAction {
         let name = &self.application;
-        let sync = || NextAction::run(format!("tidegate app sync {name}"), "syncs it");
+        let sync = || NextAction::run(format!("tidegate app sync {name}"), "syncs the application");
         if let Some(plan) = &self.plan {
             return NextAction::run(
                 format!("tidegate app approve {name} {plan}"),
@@ -21,7 +21,7 @@ impl IdleStatus {
         }
         if self.left_alone.is_some() {
             return NextAction::change(format!(
-                "remove the annotation {SKIP_RECONCILE_ANNOTATION} from the Application, or set it to \"false\""
+                "remove the {SKIP_RECONCILE_ANNOTATION} annotation from the Application, or set the annotation to \"false\""
             ));
         }
         if let Some(error) = self.conditions.iter().find(|one| one.kind.is_error()) {
@@ -35,10 +35,10 @@ impl IdleStatus {
                 self.appset_action(&set.name, set.turn)
             }
             (_, false, SyncStatusCode::OutOfSync | SyncStatusCode::Unknown) => sync(),
-            (_, false, SyncStatusCode::Synced) => self.health_action("a person requests it"),
-            (_, true, SyncStatusCode::Synced) => self.health_action("its manifests or its objects change"),
+            (_, false, SyncStatusCode::Synced) => self.health_action("a user requests it"),
+            (_, true, SyncStatusCode::Synced) => self.health_action("the manifests or the objects change"),
             (_, true, SyncStatusCode::Unknown) => NextAction::wait("the comparison has finished")
-                .or(&format!("`tidegate app refresh {name}` compares now")),
+                .or(&format!("`tidegate app refresh {name}` starts a comparison now")),
             (_, true, SyncStatusCode::OutOfSync) if self.window.is_some() => {
                 NextAction::wait("a sync window permits the sync")
             }
@@ -48,12 +48,12 @@ impl IdleStatus {
                     "deletes the objects that are no longer in the manifests",
                 ),
                 Some(IdleReason::SelfHealOff) => sync(),
-                None => NextAction::wait("its automated sync starts"),
+                None => NextAction::wait("the automated sync starts"),
             },
         }
     }
 
-    /// Returns the action for a requested operation that has not started or that has no available details.
+    /// Returns the action for a requested operation that has not started, or whose details are unavailable.
     fn pending_action(&self) -> NextAction {
         match self.after {
             _ if self.has_begun => NextAction::nothing("the operation is running"),
@@ -74,9 +74,9 @@ impl IdleStatus {
             (
                 SyncTime::InStep(_) | SyncTime::Later | SyncTime::Manual(_) | SyncTime::NoStep,
                 SyncStatusCode::Synced,
-            ) => self.health_action("the rollout of its ApplicationSet has new targets"),
-            (SyncTime::Manual(_), _) => sync("syncs it in its step of the rollout"),
-            (SyncTime::NoStep, _) => sync("syncs it"),
+            ) => self.health_action("the ApplicationSet's rollout has new targets"),
+            (SyncTime::Manual(_), _) => sync("syncs the application in its rollout step"),
+            (SyncTime::NoStep, _) => sync("syncs the application"),
             (SyncTime::InStep(_) | SyncTime::Later | SyncTime::Unknown, _) => explain(),
         }
     }
@@ -86,7 +86,7 @@ impl IdleStatus {
         match self.health {
             HealthStatus::Degraded | HealthStatus::Missing => NextAction::run(
                 format!("tidegate app get {}", self.application),
-                "shows which of its objects are not healthy",
+                "shows the objects that are not healthy",
             ),
             HealthStatus::Healthy
             | HealthStatus::Progressing
@@ -97,11 +97,13 @@ impl IdleStatus {
 
     fn fix_action(&self, kind: &ConditionType) -> NextAction {
         let name = &self.application;
-        let change = NextAction::change(format!("fix the problem in the condition {kind}"));
+        let change = NextAction::change(format!("fix the problem that the {kind} condition reports"));
         match kind {
-            ConditionType::SyncError => change.or(&format!("`tidegate app sync {name}` then syncs it")),
+            ConditionType::SyncError => {
+                change.or(&format!("`tidegate app sync {name}` then syncs the application"))
+            }
             ConditionType::ComparisonError | ConditionType::UnknownError | ConditionType::Other(_) => {
-                change.or(&format!("`tidegate app refresh {name}` then compares again"))
+                change.or(&format!("`tidegate app refresh {name}` then starts a new comparison"))
             }
             ConditionType::InvalidSpecError
             | ConditionType::DeletionError
@@ -117,7 +119,7 @@ impl IdleStatus {
 mod tests {
     use tidegate_model::argo::{Application, ApplicationCondition};
     use tidegate_model::{OperationOutcome, OperationPhase};
-    use tidegate_service::summaries::{OperationSummary, SyncWindowSummary};
+    use tidegate_state::summaries::{OperationSummary, SyncWindowSummary};
 
     use super::super::{ControllingAppSet, ExternalState};
     use super::*;
@@ -169,19 +171,19 @@ mod tests {
             ),
             (
                 IdleStatus { left_alone: Some(String::new()), ..idle_status() },
-                "remove the annotation argocd.argoproj.io/skip-reconcile from the Application, or set it to \"false\"",
+                "remove the argocd.argoproj.io/skip-reconcile annotation from the Application, or set the annotation to \"false\"",
             ),
             (
                 with_condition(ConditionType::InvalidSpecError),
-                "fix the problem in the condition InvalidSpecError",
+                "fix the problem that the InvalidSpecError condition reports",
             ),
             (
                 with_condition(ConditionType::ComparisonError),
-                "fix the problem in the condition ComparisonError; `tidegate app refresh shop` then compares again",
+                "fix the problem that the ComparisonError condition reports; `tidegate app refresh shop` then starts a new comparison",
             ),
             (
                 with_condition(ConditionType::SyncError),
-                "fix the problem in the condition SyncError; `tidegate app sync shop` then syncs it",
+                "fix the problem that the SyncError condition reports; `tidegate app sync shop` then syncs the application",
             ),
             (IdleStatus { has_begun: true, ..pending_status() }, "nothing to do; the operation is running"),
             (
@@ -203,36 +205,39 @@ mod tests {
             ),
             (
                 IdleStatus { sync: OutOfSync, ..appset_status(SyncTime::Manual(2)) },
-                "`tidegate app sync shop` syncs it in its step of the rollout",
+                "`tidegate app sync shop` syncs the application in its rollout step",
             ),
             (
                 IdleStatus { sync: OutOfSync, ..appset_status(SyncTime::NoStep) },
-                "`tidegate app sync shop` syncs it",
+                "`tidegate app sync shop` syncs the application",
             ),
             (
                 IdleStatus { sync: Synced, ..appset_status(SyncTime::Later) },
-                "nothing to do; the next sync starts when the rollout of its ApplicationSet has new targets",
+                "nothing to do; the next sync starts when the ApplicationSet's rollout has new targets",
             ),
             (
                 appset_status(SyncTime::Unknown),
                 "`tidegate appset explain shops` shows what the rollout is waiting for",
             ),
-            (IdleStatus { sync: OutOfSync, ..idle_status() }, "`tidegate app sync shop` syncs it"),
+            (
+                IdleStatus { sync: OutOfSync, ..idle_status() },
+                "`tidegate app sync shop` syncs the application",
+            ),
             (
                 IdleStatus { sync: Synced, ..idle_status() },
-                "nothing to do; the next sync starts when a person requests it",
+                "nothing to do; the next sync starts when a user requests it",
             ),
             (
                 IdleStatus { sync: Synced, health: HealthStatus::Degraded, ..idle_status() },
-                "`tidegate app get shop` shows which of its objects are not healthy",
+                "`tidegate app get shop` shows the objects that are not healthy",
             ),
             (
                 automated(Synced),
-                "nothing to do; the next sync starts when its manifests or its objects change",
+                "nothing to do; the next sync starts when the manifests or the objects change",
             ),
             (
                 automated(Unknown),
-                "nothing to do; it continues when the comparison has finished; `tidegate app refresh shop` compares now",
+                "nothing to do; it continues when the comparison has finished; `tidegate app refresh shop` starts a comparison now",
             ),
             (
                 IdleStatus { window: window(), ..automated(OutOfSync) },
@@ -244,9 +249,9 @@ mod tests {
             ),
             (
                 IdleStatus { rests: Some(IdleReason::SelfHealOff), ..automated(OutOfSync) },
-                "`tidegate app sync shop` syncs it",
+                "`tidegate app sync shop` syncs the application",
             ),
-            (automated(OutOfSync), "nothing to do; it continues when its automated sync starts"),
+            (automated(OutOfSync), "nothing to do; it continues when the automated sync starts"),
         ] {
             assert_eq!(standing.next_action().to_string(), expected);
         }

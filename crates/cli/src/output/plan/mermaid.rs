@@ -30,7 +30,8 @@ pub fn diagram(report: &PlanReport<'_>) -> String {
     diagram.finish()
 }
 
-/// Connects consecutive waves. Nothing points to the SyncFail waves.
+/// Connects consecutive waves. The arrow to the first SyncFail wave is labeled, because this wave runs only
+/// after a failure.
 fn add_arrows(diagram: &mut Diagram, waves: &[PlannedWave]) {
     let mut before: Option<(usize, Phase)> = None;
     for (wave, planned) in waves.iter().enumerate() {

@@ -92,7 +92,7 @@ fn add_wave(
             }
             text.add(Style::Dim, note);
         }
-        // Users expect a built-in rule, so it is not mentioned.
+        // A built-in rule is what users expect, so only other rules are mentioned.
         if let Some(judge @ ("user" | "convention" | "judge")) = judges.next().flatten() {
             text.add(Style::Dim, format!("  health rule: {judge}"));
         }

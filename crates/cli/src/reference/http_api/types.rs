@@ -83,7 +83,7 @@ impl<'d> Types<'d> {
         }
     }
 
-    /// Returns the sections for all types that were referred to, directly or by other types.
+    /// Returns the sections for all types that routes refer to, directly or through other types.
     pub fn sections(mut self) -> String {
         let mut sections = BTreeMap::new();
         while let Some(name) = self.queue.pop() {

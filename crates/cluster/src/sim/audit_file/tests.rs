@@ -58,9 +58,12 @@ fn a_long_audit_loses_its_oldest_entries_as_whole_records() {
         filed = filed.append_entries(dir.path(), number, state.audit.entries_since(before), most).unwrap();
         let entries = filed.read_entries(dir.path()).unwrap();
         let (first, last) = sequence_range(&entries);
-        assert_eq!(last, state.audit.last_sequence(), "the newest are there");
+        assert_eq!(last, state.audit.last_sequence(), "the newest entries are kept");
         assert!(first >= first_kept && entries.len() >= 3.min(last as usize), "{first}");
-        assert!(fs::metadata(filed.path(dir.path())).unwrap().len() <= most + most / 4, "it is bounded");
+        assert!(
+            fs::metadata(filed.path(dir.path())).unwrap().len() <= most + most / 4,
+            "the file's size is bounded"
+        );
         first_kept = first;
     }
     assert!(first_kept > 100, "{first_kept}");
@@ -75,7 +78,7 @@ fn the_audit_of_a_stored_cluster_is_bounded_and_names_the_gap() {
     assert_eq!(
         sequence_range(&read_audit(dir.path()).unwrap()),
         (1, 2_000),
-        "what is new is filed in any case"
+        "new entries are always written"
     );
     add_synthetic_writes(&mut state, 10);
     journal.rotate_with_limit(BYTES_MAX, &state).unwrap();
@@ -84,7 +87,7 @@ fn the_audit_of_a_stored_cluster_is_bounded_and_names_the_gap() {
     assert!(first > 1 && last == 2_010, "{first} to {last}");
     let files = audit_files(dir.path());
     assert!(files.len() == 1 && files[0].1 <= BYTES_MAX, "{files:?}");
-    // The audit continues at the same position, both in this process and in the next one.
+    // The numbering continues without a gap, both in this process and after the cluster is reopened.
     add_synthetic_writes(&mut state, 10);
     journal.rotate_with_limit(BYTES_MAX, &state).unwrap();
     drop(journal);
@@ -108,15 +111,15 @@ fn a_kill_while_old_entries_are_dropped_loses_no_others() {
     journal.rotate_with_limit(BYTES_MAX, &state).unwrap();
     assert_eq!(audit_files(dir.path())[0].0, "audit-2");
     drop(journal);
-    // Simulates a new snapshot that has not yet replaced the old one: all files of the old snapshot still
-    // exist alongside the new files.
+    // Simulate a process that was killed before the new snapshot replaced the old one. All files of the old
+    // snapshot still exist alongside the new files.
     fs::write(dir.path().join("snapshot"), snapshot).unwrap();
     fs::write(dir.path().join("audit"), audit).unwrap();
     fs::write(dir.path().join("reached"), reached).unwrap();
     fs::write(dir.path().join("journal-1"), "").unwrap();
     assert_eq!(sequence_range(&read_audit(dir.path()).unwrap()), (1, 2_000));
     let (mut journal, mut state) = open_journal(dir.path());
-    assert_eq!(audit_files(dir.path()).len(), 1, "what is left over goes");
+    assert_eq!(audit_files(dir.path()).len(), 1, "stale files are removed");
     add_synthetic_writes(&mut state, 1);
     journal.rotate_with_limit(BYTES_MAX, &state).unwrap();
     assert_eq!(sequence_range(&read_audit(dir.path()).unwrap()).1, 2_001);

@@ -42,8 +42,8 @@ pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
 pub(crate) const REVISION_HASH: &str = "controller-revision-hash";
 
 impl SimState {
-    /// Returns the behavior configured by an object's annotations. The object fails if this creation of it is
-    /// one of those configured to fail.
+    /// Returns the behavior configured by an object's annotations. The outcome is `Fail` if the `fail-times`
+    /// annotation makes this creation of the object fail.
     pub(crate) fn behavior_of(&self, stored: &StoredObject) -> Behavior {
         let mut behavior = Behavior::from_object(&stored.object);
         if stored.fails {
@@ -129,7 +129,8 @@ impl SimState {
         self.create_child(object, Child { api_version: "v1", kind: "Pod", name, labels, annotations, spec });
     }
 
-    /// Returns the annotations of a dependent: its own annotations, and those that make it behave like its owner.
+    /// Returns the annotations of a dependent: its own annotations, and the owner's annotations that control
+    /// its behavior.
     pub(crate) fn inherit_annotations(
         &self,
         owner: &StoredObject,
@@ -137,7 +138,7 @@ impl SimState {
     ) -> Map<String, Value> {
         let behavior = self.behavior_of(owner);
         own.extend(behavior.child_annotations().map(|(name, value)| (name.to_owned(), value.into())));
-        // The owner's failures were already counted when the owner was created.
+        // Don't count failures again, because they were counted when the owner was created.
         own.remove(FAIL_TIMES);
         own
     }

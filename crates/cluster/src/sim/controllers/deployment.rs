@@ -49,7 +49,7 @@ fn replica_sets(state: &SimState, owner: &Object) -> Vec<OwnedReplicaSet> {
         .map(|(key, stored)| {
             let object = &stored.object;
             let replicas = int_at(object, "/spec/replicas", 0);
-            // The status may still count pods that are being removed.
+            // The status may still include pods that are being removed, so limit its count.
             let available = int_at(object, "/status/availableReplicas", 0).min(replicas);
             OwnedReplicaSet {
                 key: key.clone(),

@@ -85,7 +85,7 @@ fn duration_field(object: &Object, field: &str) -> Option<Duration> {
 /// Returns the time at which the Job exceeds its deadline.
 fn deadline(stored: &StoredObject) -> Option<Timestamp> {
     let limit = duration_field(&stored.object, "activeDeadlineSeconds")?;
-    // `status.startTime` is in whole seconds. The creation time is more precise.
+    // Prefer the creation time, because `status.startTime` is in whole seconds.
     let written = stored.object.text("/status/startTime").parse::<Timestamp>().ok();
     let started = written
         .filter(|start| start.as_seconds() != stored.created_at.as_seconds())

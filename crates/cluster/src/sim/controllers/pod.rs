@@ -1,4 +1,4 @@
-//! The pod controller, which starts pods. They then run, become ready, complete, fail or crash repeatedly.
+//! The pod controller. It starts pods, which then run, become ready, complete, fail or crash repeatedly.
 
 use serde_json::{Value, json};
 use tidegate_model::{Object, ObjectKey, Timestamp};
@@ -46,8 +46,9 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
 }
 
 impl PodStage {
-    /// Returns the stage of a pod before and after the time at which it becomes ready. The stage depends on
-    /// the restart policy, the configured outcome, and whether the owner is a workload other than a Job.
+    /// Returns the stage of a pod. `done` is true once the pod's `ready-after` time has passed, and
+    /// `of_workload` is true if the owner is a workload other than a Job. The stage also depends on the pod's
+    /// restart policy.
     pub fn for_pod(pod: &Object, of_workload: bool, outcome: Option<Outcome>, done: bool) -> Self {
         let serves = pod.text("/spec/restartPolicy") == "Always";
         match outcome {

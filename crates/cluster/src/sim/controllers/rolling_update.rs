@@ -1,5 +1,5 @@
-//! Arithmetic of rolling updates: computes how many pods there should be next with the new template and with
-//! the old templates.
+//! Arithmetic of rolling updates: computes the next number of pods for the new template and for each old
+//! template.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The controller for kinds without dependents. It sets a healthy status after the configured time.
+//! The controller for kinds without dependents, which sets a healthy status after the configured time.
 
 use serde_json::{Value, json};
 use tidegate_model::{Object, ObjectKey, Timestamp};
@@ -40,7 +40,7 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
 }
 
 impl Readiness {
-    /// Returns the state of an object before and after the time at which it becomes ready.
+    /// Returns the state of an object. `done` is true once the object's `ready-after` time has passed.
     pub fn from_outcome(outcome: Option<Outcome>, done: bool) -> Self {
         match outcome {
             _ if !done => Self::Pending,

@@ -1,5 +1,5 @@
-//! Commands in flight to the cluster. Each command gets a result even if its job is dropped or panics, so no
-//! command is lost.
+//! Cluster commands in flight. Each command gets a result even if its job is dropped or panics, so no command
+//! is lost.
 
 use std::sync::Arc;
 
@@ -151,8 +151,8 @@ impl PlanJob {
             Ok(PlanOutcome { plan, bundle, inventory, namespaces }) => {
                 let planned = Input::Planned { plan: Arc::new(plan), bundle: bundle.digest, namespaces };
                 let inbox = command.inbox.clone();
-                // Sent before the plan, so that the inventory is recorded at the same time as the plan or
-                // earlier.
+                // Send the inventory before the plan, so that the inventory is recorded no later than the
+                // plan.
                 inbox.push_message(EffectMessage::Inventory(inventory));
                 inbox.push_message(EffectMessage::Bundle(Arc::new(bundle)));
                 command.answer(planned);
@@ -217,7 +217,7 @@ impl PlanJob {
     }
 }
 
-/// Inputs for a command that belongs to one task.
+/// Inputs for a task's command.
 pub(crate) struct TaskJob {
     pub operation: OperationId,
     pub request: Arc<SyncRequest>,

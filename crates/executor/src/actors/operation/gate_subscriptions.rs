@@ -1,5 +1,5 @@
-//! Evaluation of the gates that block a waiting wave, subscriptions to these gates, and the operation's
-//! places in concurrency groups.
+//! Evaluation of the gates that block a waiting wave, subscriptions to these gates, and the operation's slots
+//! in concurrency groups. In the code, a slot is called a place.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::log::run_blocking;
 use crate::manifests;
 use crate::offline::list_summaries;
 
-/// Interval at which an operation that is waiting for a place checks whether operations without an actor have
+/// Interval at which an operation that is waiting for a slot checks whether operations without an actor have
 /// finished. Another process may have recorded the end of such an operation.
 const ENDED_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Returns the places of an operation.
+/// Returns the slots that an operation has according to its state.
 fn recorded_places(operation: OperationId, state: &State) -> RecordedPlaces {
     let application = state.header().map(|header| header.request.application.clone()).unwrap_or_default();
     RecordedPlaces { operation, application, places: state.held_groups().map(str::to_owned).collect() }
@@ -88,7 +88,7 @@ impl SyncEffects {
             phase: planned.phase,
             wave: planned.wave,
             started_at: *started_at,
-            // The operation's trigger isn't known yet.
+            // The trigger is stored with the gate definitions, which are read below.
             is_manual: false,
         };
         tokio::spawn(async move {
@@ -110,8 +110,8 @@ impl SyncEffects {
         })
     }
 
-    /// Requests a place in a group for a wave that needs a place in each of the groups in `all`. The time of
-    /// this call determines the position in the queue.
+    /// Requests a slot in `group` for a wave that needs a slot in every group in `all`. The time of this call
+    /// determines the position in the queue.
     fn request_place(&mut self, state: &State, index: u32, group: &str, all: &BTreeSet<String>) {
         let Some(header) = state.header() else { return };
         let gate = format!("{}{group}", gates::CONCURRENCY_PREFIX);
@@ -144,17 +144,18 @@ impl SyncEffects {
         self.gates.remove(gate).iter().for_each(tokio::task::AbortHandle::abort);
         if let Some(group) = concurrency_group(gate) {
             self.shared.groups.withdraw(self.id, group);
-            // Queued after the last result of the gate.
+            // The inbox preserves the order, so this message arrives after the gate's last verdict.
             self.inbox.push_message(EffectMessage::GateUnsubscribed);
         }
     }
 
-    /// Reports that all messages about places that were sent before the unsubscription have been processed.
+    /// Resolves a withdrawn request, once the operation has processed all verdicts that were sent before the
+    /// withdrawal.
     pub(super) fn resolve_places(&self, state: &State) {
         self.shared.groups.resolve_withdrawal(self.id, state.held_groups().next().is_some());
     }
 
-    /// Restores the places of a recovered operation.
+    /// Restores the slots of a recovered operation.
     pub(super) fn recover_places(&mut self, state: &State) {
         let recorded = recorded_places(self.id, state);
         if !recorded.places.is_empty() {
@@ -163,7 +164,7 @@ impl SyncEffects {
         }
     }
 
-    /// Prepares the places that the operation will have once the batch in flight is durable.
+    /// Prepares the slots that the operation will have once the batch in flight is durable.
     pub(super) fn prepare_places(&mut self, state: &State) {
         let has = state.held_groups().next().is_some();
         if has || self.place_publication.has_places {
@@ -172,14 +173,15 @@ impl SyncEffects {
         }
     }
 
-    /// Publishes the places in the batch that has just become durable.
+    /// Publishes the slots from the batch that has just become durable.
     pub(super) fn publish_places(&mut self) {
         if let Some(recorded) = self.place_publication.next.take() {
             self.shared.groups.record_places(recorded);
         }
     }
 
-    /// Releases the gates when this actor stops running the operation, either permanently or temporarily.
+    /// Ends all gate subscriptions when this actor stops running the operation, either permanently or
+    /// temporarily.
     pub(super) fn release_gates(&mut self, state: &State) {
         for (gate, asking) in std::mem::take(&mut self.gates) {
             asking.abort();
@@ -192,8 +194,8 @@ impl SyncEffects {
     }
 }
 
-/// Reads the places in a group unless they are already loaded. Places are granted only once they have been
-/// loaded.
+/// Reads the slots of all operations from the log, unless they are already loaded. No slots are assigned
+/// before then.
 async fn ensure_places_loaded(shared: &EngineContext, ticket: Ticket, group: &str) {
     let _reading = shared.groups.load_lock.lock().await;
     while !shared.groups.is_known() {
@@ -208,7 +210,7 @@ async fn ensure_places_loaded(shared: &EngineContext, ticket: Ticket, group: &st
     }
 }
 
-/// Reads every operation's places from the log, including those of operations without an actor.
+/// Reads the slots of all operations from the log, including operations without an actor.
 async fn read_places(shared: &EngineContext) -> Result<Vec<RecordedPlaces>, LogError> {
     let open = run_blocking(&shared.log, |log| list_summaries(log, Lookup::open())).await?;
     let mut found = Vec::new();
@@ -219,7 +221,7 @@ async fn read_places(shared: &EngineContext) -> Result<Vec<RecordedPlaces>, LogE
         });
         match read.await {
             Ok(Ok(driver)) => found.push(recorded_places(operation, driver.state())),
-            // An operation whose records cannot be read can't continue either.
+            // An operation with unreadable records can't continue, so its slots are ignored.
             Ok(Err(error)) => tracing::warn!(%operation, %error, "failed to read the slots of an operation"),
             Err(error) => tracing::warn!(%operation, %error, "failed to read the slots of an operation"),
         }
@@ -228,7 +230,7 @@ async fn read_places(shared: &EngineContext) -> Result<Vec<RecordedPlaces>, LogE
     Ok(found)
 }
 
-/// Checks whether operations that have places but no actor have finished.
+/// Frees the slots of operations that have finished without an actor in this process.
 async fn check_orphaned_places(shared: &EngineContext) {
     let left_alone = shared.groups.orphaned();
     if left_alone.is_empty() {

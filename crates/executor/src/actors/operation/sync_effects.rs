@@ -60,12 +60,12 @@ pub(super) enum ReleaseProgress {
     Done,
 }
 
-/// Publication of the operation's places in groups.
+/// Publication of the operation's slots in concurrency groups.
 #[derive(Default)]
 pub(super) struct PlacePublication {
-    /// True if places of the operation are registered with the groups.
+    /// True if slots of the operation are registered with the groups.
     pub has_places: bool,
-    /// Places to publish once the batch in flight is durable.
+    /// Slots to publish once the batch in flight is durable.
     pub next: Option<RecordedPlaces>,
 }
 
@@ -77,14 +77,14 @@ pub(super) struct SyncEffects {
     alarm: Alarm,
     /// Active gate subscriptions.
     pub gates: BTreeMap<String, AbortHandle>,
-    /// Publication of the operation's places in groups.
+    /// Publication of the operation's slots in concurrency groups.
     pub place_publication: PlacePublication,
     /// Hooks that hook runners are executing. The senders cancel them.
     runs: BTreeMap<(TaskId, u32), watch::Sender<bool>>,
     /// Timer after which the operation starts watching its namespaces.
     namespaces_due: Option<AbortHandle>,
-    /// Dropped together with this actor. Calls that notice the drop are abandoned, and the next actor repeats
-    /// them.
+    /// Sender that is dropped together with this actor. The calls in flight are then abandoned, and the next
+    /// actor repeats them.
     alive: watch::Sender<()>,
     /// True if an earlier actor may already have executed the outstanding commands.
     is_recovered: bool,
@@ -96,7 +96,7 @@ pub(super) struct SyncEffects {
     bundle: Option<Arc<Bundle>>,
     /// Manifests of a waiting operation, if they are still in memory.
     cached_bundle: Weak<Bundle>,
-    /// Values of the operation's Secrets. They are loaded when the first text that may contain them arrives.
+    /// Values of the operation's Secrets, loaded when the first text arrives that may contain these values.
     mask: Option<Arc<Mask>>,
     /// Tracks whether the claim covers the operation's writes.
     pub coverage: Arc<LeaseCoverage>,
@@ -111,7 +111,7 @@ pub(super) struct SyncEffects {
     /// Inventory changes to record with the next batch.
     inventory: Vec<InventoryChange>,
     emitter: EventEmitter,
-    /// Notified when the batch in flight is durable.
+    /// Events to publish once the batch in flight is durable.
     pending_events: Option<EventBatch>,
 }
 
@@ -263,13 +263,13 @@ impl SyncEffects {
         self.runs.insert((task, attempt), cancel);
         self.spawn(async move {
             if let Some(hold) = hold {
-                // Start hooks only while the operation holds its claim. If the claim is lost, the operation
-                // ends.
+                // Start the hook only while the operation holds its claim. If the claim is lost, the
+                // operation ends and this task is aborted.
                 hold.wait_until_covered().await;
             }
             let end = match work.copy_manifest().await {
                 Err(error) => HookResult::Failed(error.message),
-                Ok(_) if cancellation.is_canceled() => HookResult::Failed("it was canceled".to_owned()),
+                Ok(_) if cancellation.is_canceled() => HookResult::Failed("the hook was canceled".to_owned()),
                 Ok(manifest) => {
                     let run =
                         |reply| HookRun { operation, application, attempt, manifest, cancellation, reply };
@@ -313,7 +313,7 @@ impl SyncEffects {
     }
 
     fn watch_namespaces(&mut self, state: &State) {
-        // The subscription to the namespaces may have ended.
+        // The timer is gone if the subscription to the namespaces has ended in the meantime.
         if self.namespaces_due.take().is_none() {
             return;
         }
@@ -383,7 +383,7 @@ impl Effects<SyncOperation> for SyncEffects {
             EffectMessage::HookEnded(task, attempt) => drop(self.runs.remove(&(task, attempt))),
             EffectMessage::Bundle(bundle) => self.bundle = Some(bundle),
             EffectMessage::Mask(mask) => self.mask = Some(mask),
-            // The failed write has already ended the actor.
+            // Nothing to do, because the failed write has already ended the actor.
             EffectMessage::WriteFailed(_) => {}
         }
     }

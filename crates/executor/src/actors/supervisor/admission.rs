@@ -1,9 +1,9 @@
 //! Admission of a new operation whose application already has an open operation. The new operation is
 //! rejected, is queued, or supersedes the open operation.
 //!
-//! A queued operation exists only while its submitter is waiting for the response. It isn't in the log, and
-//! no caller has been notified that it started. If the submitter drops its request, the operation is removed
-//! from the queue.
+//! A queued operation exists only while its submitter is waiting for the response. The log doesn't contain
+//! the operation, and no caller has been notified of its start. If the submitter drops its request, the
+//! operation is removed from the queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl SupervisorState {
         if submit.if_open == ClaimConflictPolicy::Refuse || submit.operation == open || queued >= QUEUED_MAX {
             return reject_submission(submit, open);
         }
-        // Only operations that have started keep their manifests in memory.
+        // Only an operation that has started may keep its manifests in memory.
         let submit = Submission { submitted: None, ..submit };
         let supersedes = (submit.if_open == ClaimConflictPolicy::Supersede).then(|| ClaimHolder {
             operation: submit.operation.to_string(),
@@ -47,7 +47,7 @@ impl SupervisorState {
             Some(_) => queue.push_front(submit),
             None => queue.push_back(submit),
         }
-        // If the open operation has no actor, resume it. Otherwise it would never finish.
+        // If the open operation has no actor, resume it, because it would otherwise never finish.
         let (reply, resumed) = oneshot::channel();
         self.resume(myself, open, reply.into(), true);
         let myself = myself.clone();
@@ -113,7 +113,8 @@ impl SupervisorState {
 
     /// Rejects queued operations that would otherwise wait forever because the open operation has no actor.
     pub(super) fn reject_queued(&mut self, application: &str, open: OperationId) {
-        // The open operation may have finished by now, or the message about its end may have been discarded.
+        // Read the open operations again. The open operation may have finished by now, or the message about
+        // its end may have been discarded.
         self.open = None;
         for submit in self.queues.remove(application).into_iter().flatten() {
             reject_submission(submit, open);

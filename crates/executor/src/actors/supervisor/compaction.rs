@@ -1,4 +1,4 @@
-//! Log compaction in short steps. It runs periodically and whenever the log has grown by about a tenth.
+//! Log compaction in short steps, both periodically and whenever the log has grown by about a tenth.
 
 use std::sync::Arc;
 

@@ -70,7 +70,8 @@ impl SupervisorState {
         let (actor, _) = ClusterActor::spawn_linked(None, ClusterActor, arguments, myself.get_cell()).await?;
         self.actor_roles.insert(actor.get_id(), ActorRole::Cluster(destination.clone()));
         cluster.set_actor(Some(actor));
-        // Operations that have started since the actor failed don't have subscriptions either.
+        // Notify all operations, because those that started after the actor failed don't have subscriptions
+        // either.
         for child in self.running.values().filter(|child| child.destination.as_ref() == Some(destination)) {
             let _ = child.actor.send_message(OperationMessage::Resubscribe);
         }
@@ -102,7 +103,8 @@ impl SupervisorState {
         for (_, cluster) in self.shared.clusters.all() {
             cluster.send(ClusterMessage::SetHealthRules(rules.clone()));
         }
-        // The watches have evaluated objects using the old rules, and may have fetched fewer fields.
+        // Restart the subscriptions. The old watches have evaluated objects using the old rules, and may have
+        // fetched fewer fields.
         for child in self.running.values() {
             let _ = child.actor.send_message(OperationMessage::Resubscribe);
         }
@@ -117,8 +119,8 @@ impl SupervisorState {
         reason: &str,
     ) {
         if self.is_stopping {
-            // The results of work in flight can no longer be recorded. When the operations are resumed later,
-            // they observe these results again.
+            // The engine can't record the results of work in flight any more. The operations will observe
+            // these results again when they are resumed.
             return self.answer_waiters();
         }
         if self.shared.log_failure.get().is_some() {
@@ -135,7 +137,7 @@ impl SupervisorState {
             match &part {
                 ActorRole::Cluster(destination) => {
                     self.abort_operations_on(destination, &reason);
-                    // Later operations first wait for this long and then fail with this reason.
+                    // Operations that start in the meantime wait until the actor is restarted.
                     wait = RESTART_WINDOW;
                 }
                 _ => return self.handle_log_failure(&reason),

@@ -1,5 +1,5 @@
-//! Results of the most recent operations. They let queries that arrive shortly after an operation has
-//! finished avoid waiting for the log.
+//! Results of the most recent operations. Queries that arrive shortly after an operation has finished use
+//! these results instead of waiting for the log.
 
 use std::collections::VecDeque;
 
@@ -12,8 +12,7 @@ const RECENT_RESULTS_MAX: usize = 32;
 /// Maximum total number of resource results across all recent results. The newest result is never dropped.
 const RESOURCE_RESULTS_MAX: usize = 5_000;
 
-/// Results of the last operations of this process, for queries that arrive shortly after the operations have
-/// finished.
+/// Results of the last operations that finished in this process.
 #[derive(Default)]
 pub(crate) struct RecentResults(VecDeque<(OperationId, Inspection)>);
 

@@ -79,7 +79,8 @@ impl SupervisorState {
             if let ReadPurpose::Restart { delay, .. } = &purpose {
                 tokio::time::sleep(*delay).await;
             }
-            // The semaphore is never closed. Even if it were, the only effect would be more concurrent reads.
+            // The semaphore is never closed. If it were closed, the only effect would be more concurrent
+            // reads.
             let _permit = reads.acquire().await;
             let result = match &purpose {
                 ReadPurpose::Resume => read_resumable(&shared, operation).await,
@@ -149,18 +150,18 @@ impl SupervisorState {
         error: &(dyn Error + Send + Sync + 'static),
     ) {
         if let Some(reason) = self.shared.log_failure.get().cloned() {
-            // The log has failed, so the engine cannot continue.
+            // The failed log is the cause, so no operation can continue.
             return self.fail_all(&reason);
         }
         if self.is_stopping {
-            // A new actor wouldn't know that it must stop. The log contains everything that is needed to resume the
-            // operation later.
+            // Don't start another actor, because it wouldn't know that it must stop. The operation can be
+            // resumed from the log later.
             return self.abandon_operation(operation, || EngineError::ShuttingDown);
         }
         let Some(child) = self.running.get_mut(&operation) else { return };
         child.is_down = true;
         if error.is::<LogActorFailed>() {
-            // The failure isn't the actor's fault. Log failures are counted separately.
+            // The log actor caused this failure, and its failures are counted separately.
             tracing::warn!(%operation, application = child.application, "operation continues from the log: {error}");
             let purpose = ReadPurpose::Restart { delay: Duration::ZERO, end_reason: None };
             return self.read_operation(myself, operation, purpose);
@@ -202,7 +203,7 @@ impl SupervisorState {
     }
 
     fn abort_operation(&mut self, operation: OperationId, reason: &str) {
-        // The operation may not have been recorded in the log yet.
+        // Read the open operations again, because this operation may not have been recorded in the log.
         self.open = None;
         self.abandon_operation(operation, || EngineError::StartFailed {
             operation,
@@ -232,7 +233,8 @@ async fn read_resumable(
     shared: &EngineContext,
     operation: OperationId,
 ) -> Result<RecoveredOperation, EngineError> {
-    // Look up the entry first. An operation that starts during the lookup is then either unknown or readable.
+    // Look up the entry before the records. An operation that starts during the lookup is then either unknown
+    // or readable.
     let entry = run_blocking(&shared.log, move |log| log.entry_as::<OperationEvent>(operation)).await;
     let loaded = load(shared, operation).await;
     if let Ok(driver) = &loaded
@@ -241,8 +243,8 @@ async fn read_resumable(
     {
         return Ok(RecoveredOperation { metadata: OperationMetadata::new(&header.request), driver: loaded? });
     }
-    // The summary outlives the records and determines whether an operation has finished. After the log has
-    // been repaired, there may be a summary for an operation that has yet to end properly.
+    // The summary outlives the records and determines whether the operation has finished. After a repair of
+    // the log, an operation may be open according to its summary even though its first records are lost.
     let Some(entry) = entry? else { return Err(EngineError::UnknownOperation { operation }) };
     let summary = Summary::from(entry);
     if summary.finished_at.is_some() {

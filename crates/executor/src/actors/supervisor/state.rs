@@ -156,7 +156,7 @@ pub(crate) struct Submission {
     /// Stored plan to execute.
     pub plan: Option<Box<StoredPlanRef>>,
     pub submitted: Option<Box<SubmittedManifests>>,
-    /// Policy for the case that the application has another open operation.
+    /// Policy that applies if the application has another open operation.
     pub if_open: ClaimConflictPolicy,
     /// Manifests to store again after the submission has left the queue. Empty if the submission isn't
     /// queued.
@@ -185,7 +185,7 @@ pub(crate) enum ReadPurpose {
 /// An operation that is being read from the log in order to resume it.
 pub(crate) struct PendingResume {
     pub reply: Reply<()>,
-    /// Resume the operation only if this engine has a connection to the operation's cluster.
+    /// True to resume the operation only if this engine has a connection to the operation's cluster.
     pub if_connected: bool,
     /// Messages that are deferred until the operation has been read.
     pub deferred_messages: Vec<SupervisorMessage>,

@@ -17,7 +17,7 @@ use crate::summary::Summary;
 enum OpenOperation {
     None,
     One(OperationId),
-    /// Not known yet; the log must be read.
+    /// The open operation isn't known yet, so the log must be read.
     Unknown,
 }
 
@@ -67,7 +67,8 @@ impl SupervisorState {
                 if let Some(Submission { reply, .. }) = submits.next() {
                     let _ = reply.send(Err(error.into()));
                 }
-                // Each of the remaining submissions triggers a new read of the list.
+                // The list can't be read, so submit the remaining operations again. Each of them triggers a
+                // new read.
                 submits.for_each(|submit| drop(myself.send_message(SupervisorMessage::Submit(submit))));
                 return;
             }
@@ -96,7 +97,7 @@ impl SupervisorState {
         if let Err(error) = self.check_can_start() {
             return drop(reply.send(Err(error)));
         }
-        // The caller chose this id, so the caller may have submitted the operation before.
+        // The caller chose this id, and may have submitted the same operation before.
         if let Some(message) = self.recent_results.final_message(operation).map(str::to_owned) {
             let _ = reply.send(Err(EngineError::AlreadyFinished { operation, message }));
             return self.start_next(myself, &application);

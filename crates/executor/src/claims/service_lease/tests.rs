@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
+use tidegate_cluster::PendingCall;
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
 use tidegate_model::{Gvk, Timestamp};
 
@@ -23,11 +24,7 @@ impl Layer for Link {
         self.cluster.as_ref()
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        _: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, _: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         if self.is_cut.load(Ordering::SeqCst) {
             return Err(ClusterError::new(ErrorKind::Unavailable, "connection refused"));
         }
@@ -114,7 +111,7 @@ async fn a_standby_takes_over_at_once_from_a_service_that_ends_and_soon_from_one
         let standby =
             tokio::spawn(async move { standby.acquire(true, |wait| told.lock().unwrap().push(wait)).await });
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert!(!standby.is_finished(), "the first one renews its Lease");
+        assert!(!standby.is_finished(), "the first service renews its Lease");
         assert_eq!(writers(&cluster), BTreeSet::from(["Lease tidegate".to_owned()]));
         let began = Instant::now();
         if dies {
@@ -157,7 +154,7 @@ async fn a_service_that_cannot_renew_its_lease_stops_writing_before_another_one_
     assert!(fenced.get(&map, "default", "before").await.unwrap().is_some());
     // When the API server responds again, the first service detects that the other service has the Lease.
     first.restore();
-    let LeaseLoss::Taken(Some(holder)) = held.wait_until_lost().await else { panic!("it is taken") };
+    let LeaseLoss::Taken(Some(holder)) = held.wait_until_lost().await else { panic!("the Lease is taken") };
     assert_eq!(holder.identity, second.identity.to_string());
 }
 

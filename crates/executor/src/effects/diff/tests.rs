@@ -33,7 +33,8 @@ fn object(kind: &str, options: &str, more: &Value) -> Object {
     Object::try_from(object).unwrap()
 }
 
-/// A real server records its defaults as owned by this manager, as if the manifest contained them.
+/// Creates an object as Tidegate would. `object` includes the server's defaults, because a real server also
+/// records defaults as owned by the manager that creates the object.
 async fn create(cluster: &SimCluster, mut object: Object) {
     let request = request();
     request.tracking.mark_manifest(&mut object, &request.application, &request.namespace);
@@ -80,7 +81,7 @@ async fn defaults_of_replaced_objects_do_not_count_but_removed_fields_do() {
             diff_one(&cluster, ComparisonPurpose::Manifests, &object(kind, options, &json!({given: 5})))
                 .await;
         assert_eq!(asked.status, ObjectStatus::Modified, "{kind} {options}");
-        // The same check, with a field from an earlier manifest.
+        // An object with a field from an earlier manifest is out of sync.
         let cluster = SimCluster::in_memory(SimConfig::default(), Clock::tokio(NOW));
         more[given] = json!(5);
         create(&cluster, object(kind, options, &more)).await;

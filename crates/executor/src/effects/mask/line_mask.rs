@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::{MASK, Mask};
 
-/// Number of preceding bytes that are searched together with a line, because a value can span lines. In any encoding,
-/// the beginning of a value that is shorter than [`PREFIX_BYTES`](super::PREFIX_BYTES) fits into this size.
+/// Number of preceding bytes that are searched together with a line, because a value can span lines. In any
+/// encoding, the beginning of a value that is shorter than [`PREFIX_BYTES`](super::PREFIX_BYTES) fits into
+/// this size.
 const CONTEXT_BYTES: usize = 96;
-/// Number of preceding bytes that are searched inside a value that is known to continue. No encoding of a
-/// value is longer than this.
+/// Number of preceding bytes that are searched if a value is known to continue in the next line. No encoding
+/// of a value is longer than this.
 const OPEN_VALUE_CONTEXT_BYTES: usize = 64 * 1024;
 
 /// Masks the lines of a text one after the other. A value that spans lines is also masked in the following

@@ -18,7 +18,8 @@ fn encode_bytewise(parts: [&str; 3], encode: impl Fn(&str) -> String) -> Encoded
     (format!("{before}{value}{after}"), before.len()..before.len() + value.len())
 }
 
-/// A base64 character holds six bits.
+/// Encodes the parts as base64, and returns the range of the characters that contain bits of the middle part.
+/// Each base64 character contains six bits.
 fn encode_base64(parts: [&str; 3], engine: &impl base64::Engine) -> EncodedText {
     let [before, value, _] = parts.map(str::len);
     (engine.encode(parts.concat()), before * 8 / 6..((before + value) * 8).div_ceil(6))
@@ -86,12 +87,12 @@ fn check_masked(mask: &Mask, what: &str, (text, value): &EncodedText) -> Result<
     let (before, after) = (&hidden[..first], &hidden[last + MASK.len()..]);
     prop_assert!(
         text.starts_with(before) && before.len() <= value.start,
-        "{what}: the beginning of {:?} stays: {hidden:?}",
+        "{what}: the beginning of {:?} is visible: {hidden:?}",
         text
     );
     prop_assert!(
         text.ends_with(after) && after.len() <= text.len() - value.end,
-        "{what}: the end of {:?} stays: {hidden:?}",
+        "{what}: the end of {:?} is visible: {hidden:?}",
         text
     );
     Ok(())

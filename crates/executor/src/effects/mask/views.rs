@@ -35,12 +35,13 @@ pub(super) fn for_each_view(text: &str, show: &mut dyn FnMut(&View)) {
     show_decoded(&plain, show);
 }
 
-/// Passes on a view, and then the same view without percent signs and backslashes.
+/// Calls `show` with a view, and with the same view after decoding percent and backslash escapes.
 fn show_decoded(view: &View, show: &mut dyn FnMut(&View)) {
     show_joined(view, true, show);
     if view.bytes.contains(&b'%') {
         show_joined(&view.decode(decode_percent), true, show);
-        // Decode form encoding only outside base64, which itself uses the plus sign.
+        // In form encoding, a plus sign is a space. Don't decode base64 afterwards, because base64 also uses
+        // the plus sign.
         let form = |rest: &[u8]| match rest.first() {
             Some(b'+') => Some((1, vec![b' '])),
             _ => decode_percent(rest),
@@ -48,14 +49,14 @@ fn show_decoded(view: &View, show: &mut dyn FnMut(&View)) {
         show_joined(&view.decode(form), false, show);
     }
     if view.bytes.contains(&b'\\') {
-        // A quoted text may have been quoted again.
+        // Decode twice, because quoted text may have been quoted again.
         let once = view.decode(decode_escape);
         show_joined(&once.decode(decode_escape), true, show);
         show_joined(&once, true, show);
     }
 }
 
-/// Passes on a view, the view without line breaks, and the base64 content of both.
+/// Calls `show` with a view, with the view without whitespace, and with the decoded base64 content of both.
 fn show_joined(view: &View, may_be_packed: bool, show: &mut dyn FnMut(&View)) {
     for view in [Some(view), view.without_whitespace().as_ref()].into_iter().flatten() {
         show(view);
@@ -105,8 +106,8 @@ impl View {
         read
     }
 
-    /// Returns the view without whitespace if it has several lines, because programs can break and indent lines
-    /// anywhere.
+    /// Returns the view without whitespace if it has several lines, because programs can break and indent
+    /// lines anywhere.
     fn without_whitespace(&self) -> Option<Self> {
         let blank = |rest: &[u8]| rest.first()?.is_ascii_whitespace().then(|| (1, Vec::new()));
         self.bytes.contains(&b'\n').then(|| Self { has_joined_lines: true, ..self.decode(blank) })

@@ -117,7 +117,7 @@ async fn no_fields_are_taken_over_from_an_object_with_another_owner() {
     let mut live = apply_as(&cluster, ARGO_CD, config_map(both.clone(), "shop")).await;
     live.metadata_mut().insert("uid".to_owned(), "another".into());
     assert_eq!(sync(&cluster, &task(&live), false).await, both);
-    // The fields belong to a manager that isn't in the plan.
+    // The fields are owned by a manager that isn't in the plan.
     let cluster = self::cluster();
     let live = apply_as(&cluster, ARGO_CD, config_map(both.clone(), "shop")).await;
     let mut unnamed = task(&live);

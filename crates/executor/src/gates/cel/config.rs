@@ -26,7 +26,8 @@ pub struct CelGate {
     /// Name of the object. Alternative to `labels`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Labels of the objects. The expression must be true for all matching objects, and at least one object must match.
+    /// Labels of the objects. The expression must be true for all matching objects, and at least one object
+    /// must match.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Expression that must be true for each object. The expression refers to the object as `object`.
@@ -36,7 +37,7 @@ pub struct CelGate {
     pub message: String,
 }
 
-/// The same condition, compiled.
+/// Compiled form of a [`CelGate`].
 #[derive(Clone, Debug)]
 pub(super) struct CompiledGate {
     pub selection: Selection,

@@ -11,8 +11,8 @@ use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Scope, WatchEvent};
 use tidegate_model::{Destination, Object};
 use tokio::sync::{Semaphore, watch};
 
-/// Delay before a watch that ended or failed is opened again. It doubles, up to [`RETRY_MAX`], until a watch
-/// succeeds.
+/// Delay before a watch that ended or failed is opened again. The delay doubles, up to [`RETRY_MAX`], until a
+/// watch succeeds.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// Maximum delay before a watch is opened again.
 const RETRY_MAX: Duration = Duration::from_secs(30);
@@ -173,7 +173,7 @@ async fn list_and_watch(
                 update_view(view, place_of(&object), None)
             }
             Ok(WatchEvent::Bookmark(_)) => {}
-            // The next list shows whether the cluster responds.
+            // List the objects again, which also shows whether the cluster responds.
             Err(_) => return Ok(()),
         }
     }

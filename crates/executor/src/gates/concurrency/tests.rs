@@ -1,4 +1,4 @@
-//! Property test in which operations request places, receive them, record them late, give them up, and are
+//! Property test in which operations request slots, receive slots, record slots late, release slots, and are
 //! killed, in any order.
 
 use std::sync::Arc;
@@ -20,9 +20,9 @@ fn group_set(groups: &[&str]) -> BTreeSet<String> {
 /// State of an operation from the point of view of its actor.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Actor {
-    /// Places that the actor's waiting wave needs.
+    /// Groups in which the actor's waiting wave needs a slot.
     wanted: Option<BTreeSet<String>>,
-    /// Places in the actor's state.
+    /// Slots in the actor's state.
     places: BTreeSet<String>,
 }
 
@@ -31,7 +31,7 @@ struct Scene {
     groups: Groups,
     limits: BTreeMap<&'static str, usize>,
     actors: Vec<Actor>,
-    /// Places of each actor in its log, which survive a restart.
+    /// Slots of each actor in its log, which survive a restart.
     log: Vec<BTreeSet<String>>,
     /// Verdicts that were reported but haven't been processed yet.
     inbox: Arc<Mutex<Vec<(usize, String, Verdict)>>>,
@@ -84,7 +84,7 @@ impl Scene {
             .map(|(_, group, _)| group)
             .collect();
         let Some(asked) = self.actors[who].wanted.clone().filter(|_| !open.is_empty()) else { return };
-        assert_eq!(open, asked, "a wave gets all its places at once");
+        assert_eq!(open, asked, "a wave gets all its slots at once");
         let is_told = |who: usize| {
             let inbox = self.inbox.lock().unwrap();
             inbox.iter().any(|(whom, _, verdict)| *whom == who && *verdict == Verdict::Open)
@@ -92,7 +92,7 @@ impl Scene {
         let before = self.order.iter().take_while(|other| **other != who);
         for other in before.filter(|other| !is_told(**other)) {
             let other = self.actors[*other].wanted.clone().unwrap_or_default();
-            assert!(other.is_disjoint(&asked), "{who} got a place before an earlier request");
+            assert!(other.is_disjoint(&asked), "{who} got a slot before an earlier request");
         }
         self.order.retain(|other| *other != who);
         self.actors[who] = Actor { wanted: None, places: asked };
@@ -115,11 +115,11 @@ impl Scene {
         }
     }
 
-    /// Withdraws the request, or gives up the places.
+    /// Withdraws the request, or releases the slots.
     fn leave(&mut self, who: usize) {
         let actor = &mut self.actors[who];
         if actor.wanted.take().is_some() {
-            // A place may have been assigned at the same moment, but the operation continues without it.
+            // A slot may have been assigned at the same moment, but the operation continues without it.
             self.order.retain(|other| *other != who);
             self.inbox.lock().unwrap().retain(|(whom, ..)| *whom != who);
             self.take_back_places(who);
@@ -136,7 +136,7 @@ impl Scene {
         for (actor, log) in self.actors.iter_mut().zip(&self.log) {
             *actor = Actor { wanted: None, places: log.clone() };
         }
-        // An operation starts before the places in the log have been read.
+        // An operation starts before the slots in the log have been read.
         self.request(0, &group_set(&["db"]));
         let recorded = |(who, places): (usize, &BTreeSet<String>)| RecordedPlaces {
             operation: id(who),
@@ -154,7 +154,7 @@ impl Scene {
         }
     }
 
-    /// Runs the scene until all operations have given up their places. Every request must therefore succeed.
+    /// Runs the scene until all operations have released their slots. Every request must therefore succeed.
     fn drain(&mut self) {
         for _ in 0..self.actors.len() * 4 {
             for who in 0..self.actors.len() {
@@ -168,7 +168,10 @@ impl Scene {
             }
         }
         assert!(self.actors.iter().all(|actor| actor.wanted.is_none()), "an operation waits forever");
-        assert!(GROUPS.iter().all(|group| self.groups.members(group).is_empty()), "a place is lost");
+        assert!(
+            GROUPS.iter().all(|group| self.groups.members(group).is_empty()),
+            "a slot was never released"
+        );
     }
 }
 
@@ -217,11 +220,15 @@ fn the_first_waiting_operation_sees_the_holders_and_the_others_their_turn() {
     scene.process_verdicts(1);
     scene.make_durable(1);
     scene.leave(1);
-    assert!(last_verdict(&scene, 2).starts_with("2 operations"), "it is not durable yet");
+    assert!(last_verdict(&scene, 2).starts_with("2 operations"), "the release is not durable yet");
     let waiting = scene.inbox.lock().unwrap().iter().filter(|(who, ..)| *who == 4).count();
     scene.make_durable(1);
     assert_eq!((last_verdict(&scene, 2), last_verdict(&scene, 4)), ("open".into(), NOT_NEXT.into()));
-    assert_eq!(scene.inbox.lock().unwrap().iter().filter(|(who, ..)| *who == 4).count(), waiting, "no news");
+    assert_eq!(
+        scene.inbox.lock().unwrap().iter().filter(|(who, ..)| *who == 4).count(),
+        waiting,
+        "the reason is unchanged"
+    );
     scene.request(5, &group_set(&["db", "web"]));
     let about_web = scene
         .inbox
@@ -229,10 +236,10 @@ fn the_first_waiting_operation_sees_the_holders_and_the_others_their_turn() {
         .unwrap()
         .iter()
         .any(|(who, group, verdict)| *who == 5 && group == "web" && *verdict == Verdict::closed(NOT_ALL));
-    assert!(about_web && scene.groups.members("web").is_empty(), "it gets all its places at once");
+    assert!(about_web && scene.groups.members("web").is_empty(), "the operation gets all its slots at once");
 }
 
-/// An operation that is in the log but hasn't been resumed keeps its place until it has finished.
+/// An operation that is in the log but hasn't been resumed keeps its slot until it has finished.
 #[test]
 fn an_operation_that_is_not_running_keeps_its_place() {
     let mut scene = Scene::new(3, [1, 1, 1]);

@@ -1,4 +1,4 @@
-//! One request to an endpoint, and the interpretation of the response.
+//! A request to an endpoint, and the interpretation of the response.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -41,7 +41,7 @@ type TlsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 #[derive(Default)]
 pub(crate) struct HttpClient {
     plain: OnceLock<Client<HttpConnector, Full<Bytes>>>,
-    /// Created on first use, because this loads the system's trusted certificates.
+    /// TLS client, which is created on first use because it loads the system's trusted certificates.
     tls: OnceLock<Result<TlsClient, String>>,
 }
 
@@ -62,7 +62,7 @@ fn tcp_connector() -> HttpConnector {
 
 fn build_client<C: Connect + Clone + Send + Sync + 'static>(connector: C) -> Client<C, Full<Bytes>> {
     let mut builder = Client::builder(TokioExecutor::new());
-    // The server may have closed a connection that was idle for half a minute, and each request is attempted
+    // Don't reuse connections. The server may have closed an idle connection, and each request is attempted
     // only once.
     builder.pool_max_idle_per_host(0).retry_canceled_requests(false).build(connector)
 }
@@ -180,7 +180,7 @@ fn parse_answer(endpoint: &str, status: StatusCode, body: &[u8]) -> EndpointAnsw
     if status != StatusCode::OK {
         return EndpointAnswer::Unusable(format!("{endpoint} answered {status}"));
     }
-    // When a list is parsed, its items would be assigned to the fields in order.
+    // Require an object, because serde would also accept a list and assign its items to the fields in order.
     let answer =
         body.trim_ascii_start().starts_with(b"{").then(|| serde_json::from_slice::<AnswerBody>(body));
     match answer {

@@ -17,7 +17,7 @@ use crate::gates::gate_subject::GateSubject;
 
 /// Default timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum timeout. It is short, so that a hanging endpoint is noticed.
+/// Maximum timeout. The limit is low so that a hanging endpoint is noticed.
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 /// Default interval.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
@@ -41,8 +41,8 @@ pub struct HttpGate {
     /// Request headers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, HeaderSource>,
-    /// Body of a POST request: JSON whose strings may contain variables such as `${application}`. [default: all
-    /// variables]
+    /// Body of a POST request: JSON whose strings may contain variables such as `${application}`. [default:
+    /// all variables]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
     /// Maximum time to wait for a response, such as `5s`, at most a minute. [default: 10 s]
@@ -68,13 +68,13 @@ pub enum HttpMethod {
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HeaderSource {
-    /// The value itself. It is stored with the operation.
+    /// The value itself, which is stored with the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// Environment variable of the process that sends the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<String>,
-    /// File that contains the value. It is read again for each request.
+    /// File that contains the value. The file is read again for each request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Prefix of the value, such as `Bearer `.
@@ -146,12 +146,12 @@ impl HttpGate {
         let url: Uri = render(&self.url, &encoded)
             .map_err(|problem| format!("url: {problem}"))?
             .parse()
-            .map_err(|_| wrong("it is invalid"))?;
+            .map_err(|_| wrong("the URL is invalid"))?;
         let scheme = url.scheme().filter(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme));
-        let scheme = scheme.ok_or_else(|| wrong("its scheme is neither http nor https"))?;
-        let authority = url.authority().ok_or_else(|| wrong("it has no host"))?;
+        let scheme = scheme.ok_or_else(|| wrong("the scheme is neither http nor https"))?;
+        let authority = url.authority().ok_or_else(|| wrong("the URL has no host"))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("it contains credentials, which belong in a header"));
+            return Err(wrong("the URL contains credentials, which belong in a header"));
         }
         let is_fixed = self.url.get(scheme.as_str().len()..).and_then(|rest| rest.strip_prefix("://"));
         if !is_fixed.is_some_and(|rest| rest.starts_with(authority.as_str())) {
@@ -211,7 +211,7 @@ impl HeaderSource {
             (None, Some(name), _) => std::env::var(name)
                 .map_err(|_| format!("the environment variable {name} is not set, or is not valid text"))?,
             (None, None, Some(path)) => read_secret_file(Path::new(path))?,
-            (None, None, None) => return Err("it has no value".to_owned()),
+            (None, None, None) => return Err("the header has no value".to_owned()),
         };
         let secret = secret.trim().to_owned();
         Ok((self.parse_header_value(&secret)?, secret))
@@ -219,7 +219,7 @@ impl HeaderSource {
 
     fn parse_header_value(&self, secret: &str) -> Result<HeaderValue, String> {
         let mut value = HeaderValue::try_from(format!("{}{secret}", self.prefix))
-            .map_err(|_| "its value contains characters that are not allowed in a header".to_owned())?;
+            .map_err(|_| "the value contains characters that are not allowed in a header".to_owned())?;
         value.set_sensitive(true);
         Ok(value)
     }
@@ -229,13 +229,15 @@ fn read_secret_file(path: &Path) -> Result<String, String> {
     let unreadable = |problem: String| format!("file {} cannot be read: {problem}", path.display());
     let size = path.metadata().map_err(|error| unreadable(error.to_string()))?.len();
     if size > SECRET_BYTES_MAX {
-        return Err(unreadable(format!("it has {size} bytes, more than the maximum of {SECRET_BYTES_MAX}")));
+        return Err(unreadable(format!(
+            "the file has {size} bytes, more than the maximum of {SECRET_BYTES_MAX}"
+        )));
     }
     std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))
 }
 
 fn parse_header_name(name: &str) -> Result<HeaderName, String> {
-    let parsed: HeaderName = name.parse().map_err(|_| "it is not a valid header name".to_owned())?;
+    let parsed: HeaderName = name.parse().map_err(|_| "invalid header name".to_owned())?;
     if RESERVED_HEADERS.contains(&parsed.as_str()) {
         return Err("this header cannot be set".to_owned());
     }

@@ -271,11 +271,11 @@ async fn header_values_are_sent_and_never_shown() {
         assert!(got.contains(sent), "{got}");
     }
     assert!(!format!("{gate:?}{question:?}").contains("s3cr3t"), "{gate:?}{question:?}");
-    // A renewed token is read again. If there is no token, no request is sent.
+    // The token file is read again for each request. Without a token, no request is sent.
     std::fs::write(&file, "renewed").unwrap();
     assert!(send_to_endpoint(&question, echo.clone()).await.1.contains("authorization: Bearer renewed\r\n"));
     for (content, wrong) in [
-        (Some("a\nb"), "its value contains characters that are not allowed in a header"),
+        (Some("a\nb"), "the value contains characters that are not allowed in a header"),
         (None, "cannot be read"),
     ] {
         match content {
@@ -295,10 +295,10 @@ async fn header_values_are_sent_and_never_shown() {
 fn invalid_configuration_is_rejected_by_field_name() {
     let header = |source: serde_json::Value| json!({"headers": {"X-Key": source}});
     let table = [
-        (json!({"url": "freeze.example/allowed"}), "url: it is invalid"),
-        (json!({"url": "ftp://freeze.example"}), "url: its scheme is neither http nor https"),
-        (json!({"url": "http://"}), "url: it is invalid"),
-        (json!({"url": "http://ann:pw@freeze.example/"}), "url: it contains credentials"),
+        (json!({"url": "freeze.example/allowed"}), "url: the URL is invalid"),
+        (json!({"url": "ftp://freeze.example"}), "url: the scheme is neither http nor https"),
+        (json!({"url": "http://"}), "url: the URL is invalid"),
+        (json!({"url": "http://ann:pw@freeze.example/"}), "url: the URL contains credentials"),
         (json!({"url": "http://${application}.example/"}), "url: the host cannot contain variables"),
         (json!({"url": "http://h/${aplication}"}), "url: unknown variable ${aplication}"),
         (json!({"body": {"a": ["${wave"]}}), "body: ${ without }"),
@@ -312,8 +312,8 @@ fn invalid_configuration_is_rejected_by_field_name() {
         (header(json!({"env": "A", "value": "b"})), "headers.X-Key: set one of value, env and file"),
         (header(json!({"file": "token"})), "headers.X-Key: file: use an absolute path"),
         (header(json!({"env": "A=B"})), "headers.X-Key: env: use the name of an environment variable"),
-        (header(json!({"value": "a\nb"})), "headers.X-Key: its value contains characters"),
-        (json!({"headers": {"a b": {"value": "c"}}}), "headers.a b: it is not a valid header name"),
+        (header(json!({"value": "a\nb"})), "headers.X-Key: the value contains characters"),
+        (json!({"headers": {"a b": {"value": "c"}}}), "headers.a b: invalid header name"),
         (json!({"headers": {"Host": {"value": "c"}}}), "headers.Host: this header cannot be set"),
     ];
     for (more, wrong) in table {

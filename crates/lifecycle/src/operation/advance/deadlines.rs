@@ -12,8 +12,8 @@ pub(super) fn operation_deadline_message(deadline: std::time::Duration, waited: 
     format!("{}, triggered by the operation deadline of {deadline}: {waited}", messages::TERMINATED)
 }
 
-/// When the operation's deadline passes, fails the resources that aren't healthy or aren't deleted yet, each
-/// with its reason.
+/// Fails the resources that aren't healthy or aren't deleted yet when the operation's deadline passes. Each
+/// message contains the resource's own reason.
 fn fail_late_resources(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let Some((index, _)) = operation.current_wave() else { return Vec::new() };
     operation
@@ -26,8 +26,8 @@ fn fail_late_resources(operation: &Operation, now: Timestamp) -> Vec<OperationEv
         .collect()
 }
 
-/// Returns the events for a deadline that has passed. Checks the operation's deadline first, then the wave's,
-/// then those of hooks.
+/// Returns the events for a deadline that has passed. Checks the deadlines of the operation, the wave and the
+/// hooks, in this order.
 pub(super) fn expire_deadlines(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let late = |scope, message| vec![OperationEvent::DeadlineExceeded { scope, message, at: now }];
     if !operation.is_ending() && operation.deadline().is_some_and(|deadline| now >= deadline) {

@@ -1,4 +1,4 @@
-//! Transitions after the last wave or a failed attempt, and to the end of the operation.
+//! Transitions after a wave, after a failed attempt, and to the end of the operation.
 
 use tidegate_model::{OperationPhase, Timestamp};
 
@@ -7,7 +7,7 @@ use crate::operation::messages;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{Operation, Progress, Stage, WaveStep};
 
-/// Ends an operation that has no work left, because it hasn't begun or must not continue.
+/// Ends an operation immediately, because it hasn't begun, must not continue, or has no work left.
 pub(crate) fn finish_now(phase: OperationPhase, message: String, now: Timestamp) -> Vec<OperationEvent> {
     vec![OperationEvent::Finished { phase, message, at: now }]
 }
@@ -77,7 +77,7 @@ pub(super) fn fail_wave(operation: &Operation, index: u32, now: Timestamp) -> Ve
     } else if operation.is_rejected_by_dry_run(index) {
         messages::DRY_RUN_FAILED
     } else if ran || operation.next_wave_with_work(0, true).is_some() {
-        // As in Argo CD, all tasks are evaluated again if there are SyncFail hooks to run.
+        // If there are SyncFail hooks to run, Argo CD evaluates all tasks once more and reports this message.
         messages::UNSUCCESSFUL
     } else {
         messages::APPLY_FAILED
@@ -85,7 +85,7 @@ pub(super) fn fail_wave(operation: &Operation, index: u32, now: Timestamp) -> Ve
     fail_attempt(messages::with_reason(base, &messages::describe_failures(operation, false)), now)
 }
 
-/// Moves to the next wave, or to the end.
+/// Moves from a passed wave to the next wave, or to the end of the operation.
 pub(super) fn advance_after_wave(operation: &Operation, index: u32, now: Timestamp) -> Vec<OperationEvent> {
     let sync_fail = operation.is_sync_fail_wave(index);
     match operation.next_wave_with_work(index.saturating_add(1), sync_fail) {
@@ -118,8 +118,7 @@ pub(super) fn finish_termination(operation: &Operation, now: Timestamp) -> Vec<O
     }
 }
 
-/// Gives up on hooks that weren't stopped or released in time, so that an operation terminated by a user
-/// always ends.
+/// Gives up on hooks that weren't stopped or released in time, so that a terminated operation always ends.
 pub(crate) fn give_up_hooks(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let closing = operation.all_tasks().filter(|(_, _, state)| state.needs_stop_or_release());
     let given_up = closing.flat_map(|(task, _, state)| match state.progress {

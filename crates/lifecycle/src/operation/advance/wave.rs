@@ -38,8 +38,8 @@ pub(super) fn advance_wave(
         }
         WaveStep::Clearing if any(&|task, state| is_clearing(task, state)) => Vec::new(),
         WaveStep::DryRun | WaveStep::Pruning | WaveStep::AwaitingGone | WaveStep::Clearing if failed => {
-            // Tasks that an earlier attempt applied, or that were adopted, may still be running. The wave
-            // waits for them before the failure counts.
+            // Tasks that an earlier attempt applied, or that were adopted, may still be running. The attempt
+            // fails only after these tasks have ended.
             move_to_step(index, WaveStep::AwaitingHealth, now)
         }
         WaveStep::DryRun | WaveStep::Pruning | WaveStep::AwaitingGone | WaveStep::Clearing => {
@@ -102,8 +102,8 @@ fn next_step(operation: &Operation, index: u32, current: WaveStep, now: Timestam
     move_to_step(index, next.unwrap_or(WaveStep::AwaitingHealth), now)
 }
 
-/// Returns the step to which a wave goes back because a user retried a task or skipped the task that blocked
-/// the rest of the wave. If the wave failed for a different reason, it doesn't go back.
+/// Returns the step to which the wave must return after a user's override: a retried task, or a task that a
+/// skipped task had blocked, needs that step. Returns `None` if the wave has failed.
 fn earlier_step(operation: &Operation, index: u32, failed: bool) -> Option<WaveStep> {
     (!failed && !operation.overrides.is_empty()).then(|| needed_steps(operation, index).next())?
 }
@@ -149,7 +149,8 @@ fn advance_applying(operation: &Operation, index: u32, now: Timestamp) -> Vec<Op
     started
 }
 
-/// Ends a wave early: stops its hooks, then fails the attempt.
+/// Ends a wave whose deadline has passed or whose namespace was lost. Waits until its hooks are stopped, then
+/// fails the attempt. A SyncFail wave passes instead.
 fn expire_wave(
     operation: &Operation,
     index: u32,
@@ -211,7 +212,7 @@ fn start_settling(index: u32, current: WaveStep, until: Timestamp, now: Timestam
     if current == settling { Vec::new() } else { move_to_step(index, settling, now) }
 }
 
-/// Waits for the fixed delay set by `ARGOCD_SYNC_WAVE_DELAY`, if any. The wave passes after the delay.
+/// Ends a wave after the fixed delay that `ARGOCD_SYNC_WAVE_DELAY` sets, if any.
 fn delay_or_pass(
     operation: &Operation,
     index: u32,

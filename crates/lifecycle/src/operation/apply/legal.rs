@@ -30,7 +30,7 @@ pub(super) fn is_legal(stage: &Stage, event: &OperationEvent) -> bool {
         OperationEvent::ObjectDeleted { .. } | OperationEvent::DeletionStarted { .. } => {
             step == Some(WaveStep::Pruning)
         }
-        // Until the hook is created, another object may be created under its name.
+        // Another client can create an object with the hook's name until the hook itself is created.
         OperationEvent::HookCleared { .. } | OperationEvent::HookNameInUse { .. } => {
             matches!(step, Some(WaveStep::Clearing | WaveStep::Applying))
         }
@@ -40,7 +40,8 @@ pub(super) fn is_legal(stage: &Stage, event: &OperationEvent) -> bool {
         OperationEvent::NamespacesObserved { .. } => in_wave || *stage == Stage::Planned,
         OperationEvent::NamespaceLost { .. } => in_wave || matches!(stage, Stage::Planned | Stage::DryRun),
         OperationEvent::WarningsReceived { .. } if *stage == Stage::DryRun => true,
-        // If a hook was skipped while it was being created, the result may arrive later.
+        // The result may arrive after the wave's `Applying` step, because a hook can be skipped or stopped
+        // while it is being created.
         OperationEvent::Applied { .. } | OperationEvent::WarningsReceived { .. } => {
             in_wave || *stage == Stage::Terminating
         }

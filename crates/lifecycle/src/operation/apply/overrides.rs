@@ -39,15 +39,15 @@ pub(super) fn apply_decision(operation: &mut Operation, id: TaskId, decision: &D
     Some(())
 }
 
-/// Marks a task as done. If a skipped hook may be running, it is stopped first, as at the end of an
-/// operation. If a user marks a running hook as done, the hook is released as if it had succeeded.
+/// Skips a task or marks it as done. A skipped hook that may be running is first stopped, as at the end of an
+/// operation. A running hook that is marked as done is released, as if it had succeeded.
 fn override_task(operation: &mut Operation, id: TaskId, overridden: &OverrideRecord) -> Option<()> {
     let (task, state) = operation.task(id)?;
     if state.progress == Progress::Done && !state.is_unsuccessful() {
         return None;
     }
     let has_object = task.is_hook() && !has_runner(task);
-    // From this step on, a call in flight may have created the hook's object.
+    // In this step, a call in flight may already have created the hook's object.
     let is_begun = operation.step_of_task(id) == Some(WaveStep::Applying);
     let stops = match state.progress {
         Progress::Stopping { .. } => true,
@@ -74,7 +74,7 @@ fn override_task(operation: &mut Operation, id: TaskId, overridden: &OverrideRec
     Some(())
 }
 
-/// Starts the next attempt now if the operation is waiting for it. Returns true in that case.
+/// Ends the delay before the next attempt. Returns false if the operation isn't waiting for an attempt.
 fn start_next_attempt(operation: &mut Operation, now: Timestamp) -> bool {
     let Stage::AwaitingRetry { until } = &mut operation.stage else { return false };
     *until = now.min(*until);
@@ -112,8 +112,8 @@ fn end_task(state: &mut TaskState, what: Override, message: String) {
     state.message = message;
 }
 
-/// Retries a task immediately: repeats a failed call without waiting, or runs the whole task again if it has
-/// ended. If the operation is waiting for its next attempt, the attempt starts now.
+/// Retries a task immediately. Repeats a failed call without waiting, or runs the whole task again if it has
+/// ended. If the operation is waiting for its next attempt, that attempt starts now.
 fn retry_task(
     operation: &mut Operation,
     id: TaskId,

@@ -4,8 +4,7 @@ use tidegate_model::TaskId;
 
 use crate::operation::state::{Operation, TaskState};
 
-/// Changes a task and marks it as having a result. If it is the task's first result, it gets the next order
-/// number.
+/// Changes a task's result. The task's first result gets the next order number.
 pub(super) fn record_result(operation: &mut Operation, id: TaskId, change: impl FnOnce(&mut TaskState)) {
     let next = operation.results.saturating_add(1);
     if let Some(state) = operation.tasks.get_mut(id.index()) {

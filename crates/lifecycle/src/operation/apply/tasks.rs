@@ -13,7 +13,7 @@ use crate::operation::state::{
     TaskState, WaveStep,
 };
 
-/// Fails the tasks that make the plan invalid or impossible to execute, without trying them.
+/// Fails the tasks that make the plan invalid or impossible to execute, without executing them.
 pub(super) fn record_invalid_tasks(operation: &mut Operation) {
     let invalid: Vec<(TaskId, String)> = operation
         .plan
@@ -126,7 +126,7 @@ fn apply_checked(operation: &mut Operation, id: TaskId, message: &str) -> Option
     state.checked = true;
     state.calls = None;
     if only_tries {
-        // Unless the whole operation is a dry run, the message of the write replaces this one.
+        // In any other operation, the later write sets the message.
         set_message(state, message);
     }
     Some(())
@@ -145,8 +145,8 @@ fn can_be_written(operation: &Operation, id: TaskId) -> bool {
     }
 }
 
-/// Returns true if the operation may check for an existing object with the hook's name: before the name is
-/// known to be free, or just before the hook is created.
+/// Returns true if the operation may check for an existing object with the hook's name. The first check is
+/// made before the name is known to be free, and another check may follow before the hook is created.
 fn is_clearable(progress: &Progress) -> bool {
     matches!(progress, Progress::Waiting | Progress::Ready)
 }
@@ -169,8 +169,8 @@ fn apply_object_gone(operation: &mut Operation, id: TaskId) -> Option<()> {
     if is_prune {
         record_result(operation, id, mark_pruned);
     } else {
-        // The name is checked again before it is used, because the observation may be old and another object
-        // may have been created since then.
+        // The observation may be old, and another object with this name may exist by now. The task therefore
+        // waits, so that the name is checked again before it is used.
         state.progress = Progress::Waiting;
         if state.phase == Some(OperationPhase::Running) {
             messages::RECREATED.clone_into(&mut state.message);
@@ -179,8 +179,8 @@ fn apply_object_gone(operation: &mut Operation, id: TaskId) -> Option<()> {
     Some(())
 }
 
-/// Records why an object isn't healthy or still exists. While an object is being deleted, the reason is the
-/// task's message.
+/// Records the reason why an object isn't healthy or still exists. While an object is being deleted, the
+/// task's message also contains the reason.
 fn apply_reason(operation: &mut Operation, id: TaskId, reason: &str) -> Option<()> {
     let (task, state) = operation.task(id)?;
     let is_leaving = state.is_being_deleted(task);
@@ -248,7 +248,7 @@ fn apply_completed(
     // The deletion of an object may still fail, so the object counts as pruned only after it no longer
     // exists.
     let is_running = state.progress == Progress::Running || is_leaving && phase.is_unsuccessful();
-    // The hook has ended, but its finalizer can't be removed.
+    // A hook that has ended is also completed with an error if its finalizer can't be removed.
     let is_stuck = state.needs_release() && phase == OperationPhase::Error;
     if !phase.is_completed() || !(is_running || is_stuck) {
         return None;
@@ -290,7 +290,7 @@ fn task_state_mut(operation: &mut Operation, id: TaskId) -> Option<&mut TaskStat
     operation.tasks.get_mut(id.index())
 }
 
-/// Returns the task if its progress allows the event.
+/// Returns the task's state if its progress allows the event.
 fn expect_progress(
     operation: &mut Operation,
     id: TaskId,
@@ -409,7 +409,7 @@ fn apply_hook_stopped(
     state.calls = None;
     state.held = false;
     if state.applied.is_none() && absent {
-        // The hook was never created, so there is nothing to report. Another attempt starts with this hook.
+        // The hook was never created, so there is nothing to report. Another attempt would create this hook.
         state.progress = Progress::Waiting;
         return Some(());
     }
@@ -437,8 +437,8 @@ pub(super) fn stop_hook(operation: &mut Operation, id: TaskId, reason: &str) -> 
     let applying = matches!(operation.stage, Stage::Wave { step: WaveStep::Applying, .. });
     let at_work = match operation.tasks.get(id.index())?.progress {
         Progress::Running => true,
-        // This also applies while the hook's name is being checked again, because an earlier check may have
-        // passed and the hook may have been created before a crash.
+        // The hook may exist even if its name must be checked again: an earlier check may have passed, and a
+        // call before a crash may have created the hook.
         Progress::Waiting | Progress::Ready | Progress::Deleting { .. } => applying && !has_runner,
         Progress::Stopping { .. } | Progress::Done => false,
     };

@@ -33,8 +33,8 @@ fn is_legal_transition(from: &Stage, to: &Stage) -> bool {
     }
 }
 
-/// Returns true for a transition to an earlier step of the same wave, made because a user's override added
-/// work to that step.
+/// Returns true for a transition to an earlier step of the same wave. Such a transition is legal only after a
+/// user's override, which can add work to that step.
 fn is_step_back(operation: &Operation, to: &Stage) -> bool {
     let Some((from, step)) = operation.current_wave() else { return false };
     let Stage::Wave { index, step: next } = to else { return false };
@@ -70,8 +70,8 @@ pub(super) fn apply_transition(operation: &mut Operation, to: &Stage, at: Timest
         Stage::Terminating => operation.termination.is_some().then_some(())?,
         _ => {}
     }
-    // A real operation doesn't record results for tasks that were only dry-run, even if nothing was left to
-    // write.
+    // Only a dry run records results for tasks that weren't written. An ordinary operation doesn't, even if
+    // it ends after the dry-run stage because there was nothing to write.
     let only_tries = operation.header.request.options.dry_run;
     if only_tries && operation.stage == Stage::DryRun && matches!(to, Stage::Finishing { .. }) {
         record_dry_run(operation);
@@ -83,7 +83,7 @@ pub(super) fn apply_transition(operation: &mut Operation, to: &Stage, at: Timest
 
 fn open_wave(operation: &mut Operation, index: u32, at: Timestamp) {
     operation.retain_gate_answers(index);
-    // The watches of this wave report their own state.
+    // The new wave's watches report their own problems.
     operation.header.blind = None;
     operation.wave_expired = None;
     operation.cursor = Cursor::for_wave(operation, index);

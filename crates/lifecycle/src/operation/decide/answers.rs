@@ -54,7 +54,7 @@ impl TaskContext<'_> {
         self.operation.step_of_task(self.id)
     }
 
-    /// Schedules a retry of the call, or counts the failure.
+    /// Schedules a retry of the call, or returns the event from `otherwise` if the call won't be retried.
     fn retry_or_fail(
         &self,
         error: &CallError,
@@ -64,8 +64,7 @@ impl TaskContext<'_> {
         let patient = can_retry_during_outage(self.operation, self.state, self.now);
         let (task, at) = (Some(self.id), self.now);
         match schedule_call_retry(header, calls, error, patient, at) {
-            // The outage is already recorded. The many calls that fail because of it don't each need an
-            // event.
+            // The outage is already recorded, so the other calls that fail because of it don't need events.
             Some(CallRetry { is_outage: true, .. }) if calls.is_some() && is_awaiting_probe(header, at) => {
                 Vec::new()
             }
@@ -96,7 +95,7 @@ impl TaskContext<'_> {
             Ok(trial) => {
                 let mut events =
                     vec![OperationEvent::DryRunPassed { task: self.id, message: trial.message.clone() }];
-                // Unless the whole operation is a dry run, the write reports the same warnings.
+                // In any other operation, the later write reports the same warnings.
                 if self.operation.header.request.options.dry_run {
                     events.extend(self.warning_event(&trial.warnings));
                 }
@@ -133,7 +132,7 @@ impl TaskContext<'_> {
         }
         let awaited = match (self.step()?, &self.state.progress) {
             (WaveStep::Clearing | WaveStep::Applying, Progress::Waiting) => self.state.occupant.is_none(),
-            // The name was free, but another object has been created under it since then.
+            // The name was free, but another object with this name has been created in the meantime.
             (WaveStep::Applying, Progress::Ready) => true,
             _ => false,
         };
@@ -163,14 +162,15 @@ impl TaskContext<'_> {
         let stopping = matches!(self.state.progress, Progress::Stopping { .. });
         let at_work = match self.state.progress {
             Progress::Waiting | Progress::Ready => self.step() == Some(WaveStep::Applying),
-            // The hook was being created when the wave's deadline passed or the operation was terminated.
+            // The hook was being created when a deadline passed, the operation was terminated, or a user
+            // skipped the hook.
             Progress::Stopping { .. } => self.state.applied.is_none(),
             _ => false,
         };
         (at_work && !has_runner(self.task) && self.task.action.writes_manifest()).then(|| match result {
             Ok(applied) => self.applied_events(applied),
-            // The call isn't repeated. When the hook is stopped, the operation finds out whether it was
-            // created.
+            // Stopping the hook also finds a hook that was created despite the error, so the call isn't
+            // repeated.
             Err(error) if stopping && error.is_transient => Vec::new(),
             Err(error) => {
                 self.retry_or_fail(error, |message| self.task_failed_event(OperationPhase::Failed, message))
@@ -178,7 +178,7 @@ impl TaskContext<'_> {
         })
     }
 
-    /// Returns the events for an object that was written. Its health may already be known.
+    /// Returns the events for a written object. The response may already contain the object's health.
     fn applied_events(&self, applied: &ApplyResponse) -> Vec<OperationEvent> {
         let reference = AppliedRef {
             uid: applied.uid.clone(),

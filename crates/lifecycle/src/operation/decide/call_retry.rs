@@ -8,21 +8,21 @@ use crate::operation::input::CallError;
 use crate::operation::state::{CallFailures, Header, Operation, Progress, Stage, TaskState};
 
 /// Maximum number of transient failures of a call before the call counts as failed. With the delays below,
-/// this takes about a minute. Failures because the cluster doesn't respond aren't counted as long as the
+/// ten failures take about a minute. If the cluster doesn't respond, failures aren't counted while the
 /// operation has time left.
 pub(crate) const CALL_FAILURES_MAX: u32 = 10;
 /// Maximum number of failures for calls that [allow only a few retries](CallError::has_few_retries).
 const LIMITED_CALL_FAILURES_MAX: u32 = 3;
-/// Delay after the first failed call. It doubles after each further failure.
+/// Delay after the first failed call. The delay doubles after each further failure.
 const CALL_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Maximum delay between two calls.
 const CALL_RETRY_DELAY_MAX: Duration = Duration::from_secs(15);
 /// Maximum delay between two probes of a cluster that doesn't respond. During an outage, the operation makes
-/// only one call at a time. The delay can therefore be short, so that the operation continues soon after the
-/// cluster is back.
+/// only one call at a time, so a short delay doesn't overload the cluster. With a short delay, the operation
+/// continues soon after the cluster is back.
 const OUTAGE_PROBE_DELAY_MAX: Duration = Duration::from_secs(5);
-/// Maximum time for which an operation's clean-up waits for a cluster that doesn't respond. Deadlines no
-/// longer apply during the clean-up, and an operation must end even if its cluster never comes back.
+/// Maximum time for which an operation's clean-up waits for a cluster that doesn't respond. Deadlines don't
+/// apply to the clean-up, and an operation must end even if its cluster never comes back.
 const CLEANUP_OUTAGE_WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// Time of the next call after a failure.
@@ -32,8 +32,8 @@ pub(crate) struct CallRetry {
     pub(crate) is_outage: bool,
 }
 
-/// Returns the time at which to retry a failed call. Returns `None` if the failure counts. `patient` means
-/// that no deadline has passed, so the operation can keep waiting during an outage.
+/// Returns the time at which to retry a failed call. Returns `None` if the call won't be retried. If
+/// `patient` is true, the operation can wait for the end of an outage, because no deadline has passed.
 pub(crate) fn schedule_call_retry(
     header: &Header,
     calls: Option<&CallFailures>,
@@ -43,7 +43,7 @@ pub(crate) fn schedule_call_retry(
 ) -> Option<CallRetry> {
     if error.is_outage && patient {
         let known = header.outage.as_deref();
-        // Many calls may be in flight when an outage begins. They count as one attempt.
+        // Many calls may be in flight when an outage begins. Together, these calls count as one attempt.
         let retry_at = match known.filter(|outage| now < outage.retry_at) {
             Some(outage) => outage.retry_at,
             None => {
@@ -62,8 +62,8 @@ pub(crate) fn schedule_call_retry(
     Some(CallRetry { retry_at, is_outage: false })
 }
 
-/// Returns true if calls for this task may be retried for as long as the cluster doesn't respond. Returns
-/// false if a deadline has passed or a user has terminated the operation, because it must then end.
+/// Returns true if an outage doesn't count as a failure of this task's calls. Returns false if a deadline has
+/// passed or a user has terminated the operation, because the task must then end.
 pub(crate) fn can_retry_during_outage(operation: &Operation, state: &TaskState, now: Timestamp) -> bool {
     let stopping = matches!(state.progress, Progress::Stopping { .. }) || operation.wave_expired.is_some();
     match operation.stage {

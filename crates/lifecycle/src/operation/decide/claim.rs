@@ -9,7 +9,7 @@ use crate::operation::messages;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{Claim, ClaimEvent, Header, Operation};
 
-/// Handles a claim event before the operation is planned, and so before it has written to the cluster.
+/// Handles a claim event before the operation is planned. At this point, it hasn't written to the cluster.
 pub(super) fn handle_claim_before_plan(
     header: &Header,
     news: &ClaimEvent,
@@ -34,14 +34,14 @@ pub(super) fn handle_claim_before_plan(
             std::iter::once(event).chain(end).collect()
         }
         ClaimEvent::Taken { holder, .. } => match header.claim.as_deref() {
-            // The same holder is recorded again only after failed calls, because the event resets the number
-            // of failures.
+            // A known holder isn't recorded twice, unless calls have failed: the event resets the number of
+            // failures.
             Some(Claim::Taken { holder: known, .. }) if known == holder && !header.has_failing_call() => {
                 Vec::new()
             }
             _ => vec![event],
         },
-        // The operation hasn't written to the cluster under this claim, so it acquires the claim again.
+        // The operation hasn't written to the cluster under this claim, so it can acquire the claim again.
         ClaimEvent::Lost { .. } | ClaimEvent::EndWanted { .. } => vec![event],
     }
 }
@@ -85,7 +85,7 @@ pub(super) fn handle_claim_event(
         ClaimEvent::Without { reason } if header.is_without_claim_because(reason) => Vec::new(),
         ClaimEvent::Held { .. } | ClaimEvent::Without { .. } => vec![event],
         ClaimEvent::Lost { .. } => vec![event],
-        // Only an operation that hasn't begun waits for the claim.
+        // A planned operation doesn't wait for the claim.
         ClaimEvent::Taken { .. } => Vec::new(),
     }
 }

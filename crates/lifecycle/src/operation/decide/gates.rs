@@ -7,10 +7,11 @@ use crate::operation::gates::concurrency_group;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{GateAnswer, Operation, Stage, Verdict, WaveStep};
 
-/// Reason that a gate is closed if its open verdict was withdrawn after an engine restart.
+/// Reason of a gate that counts as closed because its open verdict was withdrawn after an engine restart.
 const AWAITING_NEW_ANSWER: &str = "waiting for a new result after a restart";
 
-/// Handles a verdict. Returns `None` if the gate isn't being queried. A repeated verdict isn't recorded.
+/// Handles a gate's verdict. Returns `None` if the operation isn't waiting for this gate. Doesn't record a
+/// repeated verdict.
 pub(super) fn handle_verdict(
     operation: &Operation,
     wave: u32,
@@ -30,8 +31,8 @@ pub(super) fn handle_verdict(
     Some(vec![OperationEvent::GateEvaluated { gate: gate.to_owned(), verdict: verdict.clone(), at: now }])
 }
 
-/// After a restart, withdraws open verdicts until their gates repeat them, because a long time may have
-/// passed. The operation keeps its places in concurrency groups.
+/// Withdraws open verdicts after a restart, because they may be outdated. Each verdict stays withdrawn until
+/// its gate repeats it. The operation keeps its places in concurrency groups.
 pub(super) fn withdraw_open_verdicts(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let Stage::Wave { index, step: WaveStep::Held } = operation.stage else { return Vec::new() };
     let is_asked = |answer: &&GateAnswer| {

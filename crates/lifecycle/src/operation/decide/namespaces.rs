@@ -19,7 +19,7 @@ pub(super) fn handle_planned_namespaces(
     let names = target_namespaces(plan);
     let relevant = || observations.iter().filter(|observation| names.contains(&observation.name));
     let mut events: Vec<OperationEvent> = namespaces_observed_event(relevant()).into_iter().collect();
-    // An invalid plan fails in any case and doesn't need another reason.
+    // An invalid plan fails for its own reason.
     let terminating =
         relevant().find(|observation| observation.is_terminating).filter(|_| plan.errors().is_empty());
     events.extend(
@@ -30,7 +30,7 @@ pub(super) fn handle_planned_namespaces(
     events
 }
 
-/// Handles an observation of one namespace.
+/// Handles an observation of one namespace during the operation.
 pub(super) fn handle_namespace(
     operation: &Operation,
     observation: &NamespaceObservation,
@@ -45,7 +45,8 @@ pub(super) fn handle_namespace(
     }
 }
 
-/// Handles the check at the end of a wave. Returns `None` if the operation isn't waiting for it.
+/// Handles the namespaces that were read at the end of a wave. Returns `None` if the operation isn't waiting
+/// for this result.
 pub(super) fn handle_namespace_check(
     operation: &Operation,
     observations: &[NamespaceObservation],
@@ -77,8 +78,8 @@ fn is_new(operation: &Operation, observation: &NamespaceObservation) -> bool {
         && operation.seen_namespaces.get(&observation.name).is_none()
 }
 
-/// Returns the loss if the observation shows that the namespace was lost. Returns `None` if the observation
-/// is older than a known one.
+/// Returns the kind of loss if the observation shows that the namespace was lost. Ignores an observation that
+/// is older than a previous one.
 fn find_loss(operation: &Operation, observation: &NamespaceObservation) -> Option<Loss> {
     if !operation.namespaces.contains(&observation.name) {
         return None;
@@ -104,7 +105,7 @@ fn has_written(operation: &Operation, namespace: &str) -> bool {
     operation.all_tasks().any(|(_, task, state)| written(task) && state.applied.is_some())
 }
 
-/// Handles the loss of a namespace. An operation that is already failing doesn't need another reason.
+/// Handles the loss of a namespace. Does nothing if the operation is already failing for another reason.
 fn handle_loss(operation: &Operation, name: &str, loss: Loss, at: Timestamp) -> Vec<OperationEvent> {
     if operation.failure.is_some() || operation.wave_expired.is_some() {
         return Vec::new();
@@ -118,7 +119,7 @@ fn handle_loss(operation: &Operation, name: &str, loss: Loss, at: Timestamp) -> 
     }
 }
 
-/// Handles a loss that occurs before the operation has written to the namespace.
+/// Handles the loss of a namespace before the operation has written to it.
 fn handle_early_loss(name: &str, loss: Loss, at: Timestamp) -> Vec<OperationEvent> {
     let message = messages::namespace_lost_early_message(name, loss);
     vec![

@@ -30,7 +30,7 @@ pub(super) fn decide(
         }),
         Progress::Waiting => {
             let occupant = state.occupant.as_deref()?;
-            // Once the hook's wave has finished, the hook is no longer waiting for its name.
+            // After the `Applying` step, the hook isn't waiting for its name.
             if !matches!(operation.step_of_task(id), Some(WaveStep::Clearing | WaveStep::Applying)) {
                 return None;
             }
@@ -42,7 +42,7 @@ pub(super) fn decide(
         }
         Progress::Running => {
             let applied = state.applied.as_ref().filter(|applied| !applied.uid.is_empty())?;
-            // A read that started before the object was created may have missed the object.
+            // A read that started before the object was applied may have missed the object.
             let is_old =
                 matches!(observation.seen, ObservedState::Gone { uid: None }) && observation.at < applied.at;
             if is_old || !is_watched(operation, task) {
@@ -54,7 +54,7 @@ pub(super) fn decide(
     }
 }
 
-/// Handles a reason that was derived from the pods of an awaited object. Only changes are recorded.
+/// Handles the reason why an awaited object isn't healthy, as derived from its pods. Records only changes.
 pub(super) fn handle_reason(
     operation: &Operation,
     id: TaskId,
@@ -72,7 +72,7 @@ fn reason_event(task: TaskId, state: &TaskState, reason: &str, at: Timestamp) ->
     (state.reason() != reason).then(|| OperationEvent::ReasonChanged { task, reason: reason.to_owned(), at })
 }
 
-/// Returns true if observations of the task's object are needed.
+/// Returns true if the operation needs observations of the task's object.
 fn is_watched(operation: &Operation, task: &Task) -> bool {
     let applying = matches!(operation.stage, Stage::Wave { step: WaveStep::Applying, .. });
     operation.is_judged_by_health(task) || (applying && is_crd(task))
@@ -86,7 +86,8 @@ fn is_gone(deleting: &str, seen: &ObservedState) -> bool {
     }
 }
 
-/// Returns true if another operation's hook has ended or is being deleted. The name is then checked again.
+/// Returns true if another operation's hook, which occupies the name, has ended or is being deleted. The
+/// operation then checks the name again.
 fn has_ended(occupant: &Occupant, observation: &Observation) -> bool {
     match &observation.seen {
         ObservedState::Gone { uid: None } => observation.at >= occupant.since,
@@ -135,13 +136,14 @@ pub(super) fn judge_observation(
         }
         Judgment::NoHealth if task.is_hook() => completed(OperationPhase::Succeeded, created()),
         Judgment::NoHealth => completed(OperationPhase::Succeeded, String::new()),
-        // If assessing a hook's health has failed, the assessment isn't repeated: the hook counts as ended,
-        // whatever happens to its object.
+        // If a rule fails to assess a hook's health, the hook ends with an error. The assessment isn't
+        // repeated.
         Judgment::Health { health, has_rule_error: true, .. } if task.is_hook() => {
             completed(OperationPhase::Error, messages::unknown_health_message(&health.message))
         }
         Judgment::Health { health, is_fresh, .. } => {
-            // This operation created the hook, so the hook's status always refers to the operation's spec.
+            // This operation created the hook's object, so its status always refers to the operation's
+            // manifest.
             let fresh = is_fresh || task.is_hook();
             match operation.task_phase_from_health(task, health.status) {
                 // Another client is deleting the hook, and only the hook finalizer prevents its removal. The

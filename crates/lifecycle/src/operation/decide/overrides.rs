@@ -8,7 +8,7 @@ use crate::operation::recorded_event::OperationEvent;
 use crate::operation::selection::{Scope, TaskSelector};
 use crate::operation::state::{Operation, Progress, Stage, TaskState};
 
-/// Requester of a request, and the reason.
+/// Requester and reason of a request.
 pub(super) struct Attribution<'a> {
     pub(super) by: &'a str,
     pub(super) reason: &'a str,
@@ -71,7 +71,7 @@ fn unknown_wave_error(operation: &Operation, choice: impl std::fmt::Display) -> 
     format!("the plan has no {choice}; it has {}", waves.join(", "))
 }
 
-/// Returns the task with the given name. If several tasks have this name, returns the one that the override
+/// Returns the task with the given name. If several tasks have this name, returns the task that the override
 /// can apply to.
 fn find_task(operation: &Operation, what: Override, name: &TaskSelector) -> Result<TaskId, String> {
     let all = operation.find_tasks(name);
@@ -122,13 +122,12 @@ fn override_error(operation: &Operation, what: Override, id: TaskId) -> Option<S
         })
 }
 
-/// Returns an error if the task's attempt has failed and won't continue.
+/// Returns an error if the task's attempt has failed and doesn't execute the task anymore.
 fn attempt_over_error(operation: &Operation, task: &Task, what: Override) -> Option<String> {
     let failure = operation.failure.as_ref()?;
     let is_rescue = task.phase == tidegate_model::Phase::SyncFail;
     match operation.stage {
-        // A request starts the next attempt immediately. A task that is skipped now wouldn't be in the next
-        // attempt's plan.
+        // The next attempt creates a new plan, to which an override of the old plan's task would not apply.
         Stage::AwaitingRetry { .. } if operation.needs_new_plan() && what.counts_as_done() => Some(
             "the attempt has failed, and the next one creates a new plan; `retry-task` starts it immediately"
                 .to_owned(),
@@ -158,8 +157,8 @@ fn skip_error(operation: &Operation, id: TaskId, name: &str, state: &TaskState) 
     is_done.then(|| format!("{name} {}", messages::describe_task_state(operation, id, state)))
 }
 
-/// Returns an error for a task in an earlier wave. If all tasks of a wave were skipped, the wave passes
-/// without being opened. Its tasks would never run, even in the next attempt.
+/// Returns an error for a task in an earlier wave. Such a task never runs again, because a wave whose tasks
+/// were all skipped passes without being opened, even in the next attempt.
 fn earlier_wave_error(operation: &Operation, id: TaskId, name: &str) -> Option<String> {
     let index = operation.wave_index_of(id)?;
     let (reached, is_at_work) = match operation.current_wave() {

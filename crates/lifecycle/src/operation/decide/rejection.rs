@@ -33,7 +33,7 @@ pub enum Rejection {
     /// The operation is paused.
     #[error("operation is already paused by {by}")]
     AlreadyPaused {
-        /// Name of the person who paused the operation.
+        /// Name of the user who paused the operation.
         by: String,
     },
     /// The operation is not paused.
@@ -48,7 +48,7 @@ pub enum Rejection {
     /// No prunes are waiting for confirmation.
     #[error("no prune of this operation needs confirmation")]
     NothingToConfirm,
-    /// No wave is waiting for approval, or the specified wave isn't.
+    /// Either no wave is waiting for approval, or the specified wave isn't.
     #[error("{0}")]
     NothingToApprove(String),
     /// The specified tasks can't be skipped, marked as done or retried.

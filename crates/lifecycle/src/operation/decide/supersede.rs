@@ -1,5 +1,5 @@
-//! Rules for superseding an operation: hooks are never stopped, progress is never interrupted, and a paused
-//! operation is not superseded.
+//! Rules for superseding an operation. A new operation never stops hooks, never interrupts progress, and
+//! never supersedes a paused operation.
 
 use tidegate_model::{ClaimHolder, SafePoint, Task, Timestamp};
 
@@ -9,8 +9,7 @@ use crate::operation::advance;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{ClaimEvent, Header, Operation, Progress, Stage, TaskState, WaveStep};
 
-/// Handles a request to supersede the operation before it is planned, and so before it has written to the
-/// cluster.
+/// Handles a request to supersede an operation that isn't planned yet, and so hasn't written to the cluster.
 pub(super) fn supersede_before_plan(
     header: &Header,
     by: &ClaimHolder,
@@ -74,8 +73,8 @@ fn check_safe_point_in_wave(
     }
 }
 
-/// Returns an error while work is running. Running work may be superseded only while it waits for a cluster
-/// that doesn't respond.
+/// Returns an error while work is running. Work that waits for an unresponsive cluster doesn't count as
+/// running.
 fn reject_running_work(operation: &Operation) -> Result<(), Rejection> {
     match operation.header.outage {
         Some(_) => Ok(()),

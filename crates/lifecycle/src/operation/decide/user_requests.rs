@@ -7,8 +7,8 @@ use crate::operation::advance;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{Header, Operation, Stage, WaveStep};
 
-/// Rejects requests if the operation is already ending, because it finishes as soon as its hooks are cleaned
-/// up.
+/// Rejects requests if the operation is already ending. Such an operation only cleans up its hooks, and then
+/// finishes.
 pub(super) fn reject_if_ending(operation: &Operation) -> Result<(), Rejection> {
     match operation.stage {
         Stage::Terminating | Stage::Finishing { .. } => {

@@ -1,9 +1,8 @@
-//! Messages of paused operations: the person who paused the operation, the reason, and what the operation is
-//! waiting for.
+//! Messages of paused operations: the user who paused the operation, the reason, and the current wait.
 //!
 //! Argo CD doesn't have pauses, so these messages are specific to Tidegate. They omit conditions that may
-//! have changed since the pause started. A paused operation doesn't query gates, doesn't check whether the
-//! name of a hook is free, and doesn't count time.
+//! have changed since the pause started: a paused operation doesn't query gates, doesn't check the names of
+//! hooks, and doesn't count time.
 
 use tidegate_model::Task;
 
@@ -30,8 +29,7 @@ fn describe_awaited(operation: &Operation) -> Option<String> {
     match &operation.stage {
         Stage::Planned | Stage::DryRun => None,
         Stage::Wave { index, step } => describe_awaited_in_wave(operation, *index, *step),
-        // The time of the next attempt is unknown, because it is postponed for as long as the operation is
-        // paused.
+        // The time of the next attempt is unknown, because the pause postpones the attempt.
         Stage::AwaitingRetry { .. } => {
             let failure = operation.failure.as_ref()?;
             Some(format!("{}. Retrying attempt #{} when unpaused.", failure.message, operation.attempt))
@@ -53,8 +51,8 @@ fn describe_awaited_in_wave(operation: &Operation, index: u32, step: WaveStep) -
                 let awaited = operation.awaited_task_states(index).filter(move |(_, _, state)| is(state));
                 awaited.map(|(_, task, _): (_, &Task, _)| task)
             };
-            // A hook that has ended but still has its finalizer doesn't run anymore: it waits for this
-            // operation.
+            // A hook that has ended but still has its finalizer isn't running. It waits for this operation to
+            // remove the finalizer.
             let runs = |state: &TaskState| state.progress == Progress::Running;
             let leaves = |state: &TaskState| matches!(state.progress, Progress::Deleting { .. });
             tasks_wait_message(WaitReason::Health, awaited(runs))

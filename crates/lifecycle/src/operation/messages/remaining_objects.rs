@@ -1,4 +1,4 @@
-//! Messages about objects that a deletion keeps.
+//! Messages about objects that remain after an application is deleted.
 
 use tidegate_model::{Action, ResultCode, Task};
 
@@ -7,8 +7,8 @@ use crate::operation::state::{Operation, TaskState};
 /// Maximum number of objects listed in a message.
 const NAMES_MAX: usize = 5;
 
-/// Adds the application's remaining objects, with the reasons, to the final message of a deletion. This may
-/// be the last record of these objects.
+/// Adds the application's remaining objects, with the reasons, to the final message of a deletion. This
+/// message may be the last record of these objects.
 pub(crate) fn with_remaining_objects(operation: &Operation, message: String) -> String {
     let mut named: Vec<String> =
         operation.all_tasks().filter_map(|(_, task, state)| describe_remaining_object(task, state)).collect();
@@ -30,7 +30,7 @@ fn describe_remaining_object(task: &Task, state: &TaskState) -> Option<String> {
         _ => return None,
     };
     let text = reason.strip_prefix("ignored ").unwrap_or(reason);
-    // Omits the planner's remark about the object's wave.
+    // The planner's remark about a moved wave isn't relevant here.
     let text = text.split_once("; moved").map_or(text, |(text, _)| text);
     let text = if text.starts_with('(') { text.to_owned() } else { format!("({text})") };
     Some(format!("{} {text}", task.key()))

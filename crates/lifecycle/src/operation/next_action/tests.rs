@@ -47,14 +47,14 @@ fn every_wait_has_a_next_action() {
     let at = Timestamp::from_millis(0);
     for (wait, expected) in [
         (Wait::Record, "nothing to do; it continues when the operation is recorded"),
-        (Wait::Unpause, "`tidegate ops unpause ID` continues it"),
+        (Wait::Unpause, "`tidegate ops unpause ID` continues the operation"),
         (
             Wait::OtherClaim("operation 7".to_owned()),
             "nothing to do; it continues when operation 7 ends; `tidegate ops terminate ID` ends the operation",
         ),
-        (Wait::Claim, "nothing to do; it continues when it has acquired the claim"),
-        (Wait::LostClaim, "nothing to do; it ends because another operation took its claim"),
-        (Wait::Plan, "nothing to do; it continues when its plan is ready"),
+        (Wait::Claim, "nothing to do; it continues when the operation has acquired the claim"),
+        (Wait::LostClaim, "nothing to do; the operation ends because another operation took its claim"),
+        (Wait::Plan, "nothing to do; it continues when the plan is ready"),
         (Wait::DryRun, "nothing to do; it continues when the server has validated the manifests"),
         (Wait::NextWave, "nothing to do; it continues when the next wave opens"),
         (Wait::Approval, "`tidegate ops approve ID` opens the wave"),
@@ -68,12 +68,12 @@ fn every_wait_has_a_next_action() {
             Wait::Gate("night", "it is day"),
             "nothing to do; it continues when the gate night opens (it is day)",
         ),
-        (Wait::Gates, "nothing to do; it continues when its gates have reported their results"),
+        (Wait::Gates, "nothing to do; it continues when the gates have reported their results"),
         (Wait::Deletions, "nothing to do; it continues when the deletions are requested"),
         (Wait::GoneCheck, "nothing to do; it continues when the deleted objects no longer exist"),
         (
             Wait::Gone(&api),
-            "`kubectl describe Deployment.apps/api -n shop` shows what blocks its deletion; the operation continues when \
+            "`kubectl describe Deployment.apps/api -n shop` shows what blocks the deletion; the operation continues when \
              Deployment shop/api no longer exists, and `tidegate ops terminate ID` ends the operation",
         ),
         (
@@ -96,7 +96,7 @@ fn every_wait_has_a_next_action() {
         (
             Wait::Health(&node),
             "`kubectl describe Namespace/api` shows its status and its events; if it remains unhealthy, `tidegate ops \
-             terminate ID` ends the operation, and `tidegate ops skip ID --task Namespace/api --reason TEXT` continues without it",
+             terminate ID` ends the operation, and `tidegate ops skip ID --task Namespace/api --reason TEXT` continues without the object",
         ),
         (
             Wait::Release(&api),
@@ -112,8 +112,8 @@ fn every_wait_has_a_next_action() {
             "nothing to do; it continues when attempt 2 starts at 1970-01-01T00:00:00.000Z; `tidegate ops terminate ID` \
              ends the operation",
         ),
-        (Wait::Stop, "nothing to do; it ends when its running hooks have stopped"),
-        (Wait::CleanUp, "nothing to do; it ends when its hooks are cleaned up"),
+        (Wait::Stop, "nothing to do; the operation ends when its running hooks have stopped"),
+        (Wait::CleanUp, "nothing to do; the operation ends when its hooks are cleaned up"),
         (Wait::Succeeded, "nothing to do; sync again when the manifests change"),
         (Wait::Checked, "to write the changes, request the sync without a dry run"),
         (
@@ -126,8 +126,8 @@ fn every_wait_has_a_next_action() {
             "to deploy, sync again: `tidegate app sync team/shop` for a managed Application, otherwise the original \
              sync command",
         ),
-        (Wait::Superseded, "nothing to do; the operation that superseded it takes over its work"),
-        (Wait::Deleted, "nothing to do; its objects are deleted"),
+        (Wait::Superseded, "nothing to do; the superseding operation takes over the work"),
+        (Wait::Deleted, "nothing to do; the application is deleted"),
         (Wait::NotDeleted, "fix the cause, then request the deletion again"),
     ] {
         assert_eq!(action(&wait, kubernetes()), expected, "{wait:?}");
@@ -141,7 +141,7 @@ fn every_wait_has_a_next_action() {
     let simulated = action(&Wait::Health(&api), Destination::Simulated);
     assert!(simulated.starts_with("`tidegate sim objects` shows its health and its pods; "), "{simulated}");
     let gone = action(&Wait::Gone(&api), Destination::Simulated);
-    assert!(gone.starts_with("`tidegate sim objects` shows what blocks its deletion"), "{gone}");
+    assert!(gone.starts_with("`tidegate sim objects` shows what blocks the deletion"), "{gone}");
 }
 
 #[test]
@@ -169,7 +169,9 @@ fn operations_without_a_process_or_details_have_a_next_action() {
     assert_eq!(resume_action(id, false).command.unwrap(), format!("tidegate resume {ID}"));
     assert_eq!(
         resume_action(id, true).to_string(),
-        format!("unpause it with `tidegate ops unpause {ID}`, then continue it with `tidegate resume {ID}`")
+        format!(
+            "unpause the operation with `tidegate ops unpause {ID}`, then continue it with `tidegate resume {ID}`"
+        )
     );
     let of = |phase| summary_action(id, "shop", phase, "").to_string();
     assert!(of(OperationPhase::Succeeded).starts_with("nothing to do; "));

@@ -7,7 +7,7 @@ use tidegate_model::TaskId;
 
 use crate::operation::state::{Cursor, OpenTasks};
 
-/// Tasks that a wave is waiting for.
+/// Tasks that keep a wave open, grouped by the reason.
 pub(crate) struct AwaitedTasks<'a> {
     pub(super) cursor: Cow<'a, Cursor>,
     pub(super) needs_healthy_resources: bool,
@@ -27,14 +27,13 @@ impl AwaitedTasks<'_> {
         self.open_tasks().map(|open| open.tasks.len()).sum()
     }
 
-    /// Returns true if the wave is waiting for tasks, and all of them only need their health to persist for
-    /// some time.
+    /// Returns true if the wave is waiting only for tasks whose health must persist for some time.
     pub(crate) fn is_settling(&self) -> bool {
         self.count() > 0 && self.open_tasks().all(|open| open.weak_count == open.tasks.len())
     }
 
-    /// Returns the first awaited hook or, if there is none, the first resource whose health is awaited. Also
-    /// returns the numbers of awaited hooks and resources.
+    /// Returns the first awaited hook or, without awaited hooks, the first resource whose health is awaited.
+    /// Also returns the number of awaited hooks, and the number of awaited resources.
     pub(crate) fn first_health(&self) -> Option<(TaskId, usize, usize)> {
         let Cursor { open_hooks, open_resources, .. } = &*self.cursor;
         let resources = Some(&open_resources.tasks).filter(|_| self.needs_healthy_resources);

@@ -38,13 +38,13 @@ pub(crate) fn is_blocking(task: &Task, state: &TaskState) -> bool {
     task.action.writes_manifest() && (is_unapplied(state) || needs_establishment(task, state))
 }
 
-/// Returns true if a manifest must still be written. An object that is being deleted still occupies a hook's
-/// name.
+/// Returns true if a task's manifest must still be written. This includes a task that waits until an older
+/// object with the same name is deleted.
 pub(crate) fn is_unapplied(state: &TaskState) -> bool {
     matches!(state.progress, Progress::Waiting | Progress::Deleting { .. } | Progress::Ready)
 }
 
-/// Returns true if the task is a custom resource definition whose kind isn't known to be served yet. Only the
+/// Returns true if the task is a custom resource definition that isn't known to be established yet. Only the
 /// next kind group waits for this, so weak evidence is sufficient.
 pub(crate) fn needs_establishment(task: &Task, state: &TaskState) -> bool {
     let is_settled = state
@@ -85,8 +85,8 @@ pub(crate) fn is_consistent(plan: &Plan) -> bool {
     usize::try_from(next).is_ok_and(|end| end == plan.tasks.len())
 }
 
-/// Returns true if the name of a hook isn't known to be free yet. A hook with a runner doesn't have an
-/// object.
+/// Returns true if the name of a hook's object isn't known to be free yet. Always false for a hook with a
+/// runner, which doesn't have an object.
 pub(crate) fn is_clearing(task: &Task, state: &TaskState) -> bool {
     task.is_hook()
         && !has_runner(task)

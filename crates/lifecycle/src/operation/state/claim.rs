@@ -1,7 +1,7 @@
 //! An operation's claim: its exclusive right to work on an application.
 //!
-//! The operation acquires the claim before it plans, and is notified of changes while it holds the claim. The
-//! holder is determined by the Lease in the cluster, not by this state.
+//! The operation acquires the claim before it plans, and is notified of changes while it holds the claim.
+//! This state may be outdated: only the Lease in the cluster determines the holder.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{ClaimHolder, ClaimLocation, Timestamp};
@@ -13,7 +13,7 @@ pub enum Claim {
     Held {
         /// Location of the claim's Lease.
         place: ClaimLocation,
-        /// Number of holders so far, including this one.
+        /// Number of holders so far, including this operation.
         epoch: u64,
         /// Time at which the operation was notified that it holds the claim.
         since: Timestamp,
@@ -25,7 +25,7 @@ pub enum Claim {
         /// Time at which this operation started to wait.
         since: Timestamp,
     },
-    /// No claim is available. The operation continues without one.
+    /// No claim is available, so the operation continues without a claim.
     Without {
         /// Reason, such as missing permissions for Leases, or a namespace that is being deleted.
         reason: String,
@@ -44,15 +44,15 @@ pub enum ClaimEvent {
     Held {
         /// Location of the claim's Lease.
         place: ClaimLocation,
-        /// Number of holders so far, including this one.
+        /// Number of holders so far, including this operation.
         epoch: u64,
     },
     /// Another operation holds the claim.
     Taken {
         /// The other operation, as recorded in the Lease.
         holder: ClaimHolder,
-        /// True if the other operation was seen renewing its claim. Otherwise, that operation may have
-        /// crashed, and its claim may have expired.
+        /// True if this operation has observed the other operation renewing its claim. Otherwise, that
+        /// operation may have crashed, and its claim may have expired.
         at_work: bool,
     },
     /// No claim is available.
@@ -65,37 +65,37 @@ pub enum ClaimEvent {
         /// The other operation, as recorded in the Lease. `None` if that operation has also finished.
         holder: Option<ClaimHolder>,
     },
-    /// Another operation asks this one to end.
+    /// Another operation requests that this operation end.
     EndWanted {
-        /// The operation that supersedes this one.
+        /// The superseding operation.
         by: ClaimHolder,
     },
 }
 
-/// Prefix of the reason if an operation doesn't have a claim because its namespace is being deleted. Granting
-/// more permissions wouldn't help.
+/// Prefix of the reason if no claim is available because the Lease's namespace is being deleted. In this
+/// case, more permissions wouldn't help.
 const NAMESPACE_TERMINATING: &str = "the namespace of its Lease is being deleted";
 
-/// Text between the Lease and the reason in the message of an operation that continues although it can't
-/// renew its claim.
+/// Separator between the Lease and the cluster's message, in the reason of an operation that continues
+/// although it can't renew its claim.
 const NOT_RENEWED: &str = " cannot be renewed: ";
 
 impl ClaimEvent {
-    /// Creates the event for an operation that held the claim at this location but isn't allowed to renew it.
+    /// Creates the event for an operation that isn't allowed to renew its claim at the given location.
     /// `message` is the cluster's message.
     pub fn not_renewed(place: &ClaimLocation, message: &str) -> Self {
         Self::Without { reason: format!("{place}{NOT_RENEWED}{message}") }
     }
 
-    /// Creates the event for an operation that can't get a claim because its namespace is being deleted.
-    /// `message` is the cluster's message.
+    /// Creates the event for an operation that can't acquire a claim because the Lease's namespace is being
+    /// deleted. `message` is the cluster's message.
     pub fn namespace_terminating(message: &str) -> Self {
         Self::Without { reason: format!("{NAMESPACE_TERMINATING}: {message}") }
     }
 }
 
-/// Returns the Lease that the operation held before it continued without a claim. Reads it from the reason
-/// that [`ClaimEvent::not_renewed`] created. Another operation may acquire this Lease.
+/// Returns the Lease that the operation held before it continued without a claim. Parses the reason that
+/// [`ClaimEvent::not_renewed`] created. Another operation may have acquired this Lease in the meantime.
 pub(super) fn parse_former_lease(reason: &str) -> Option<ClaimLocation> {
     let (lease, _) = reason.split_once(NOT_RENEWED)?;
     let (namespace, name) = lease.strip_prefix("Lease ")?.split_once('/')?;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use tidegate_model::{TaskId, Timestamp};
 
-/// Data about the current wave that the machine needs at every step. It could be computed from the plan and
-/// the tasks, but is stored so that a step doesn't have to visit every task. A wave has many steps if it has
-/// many kind groups, or many resources that become healthy one by one.
+/// Data about the current wave, computed from the plan and the tasks. The machine needs this data after every
+/// event. With a cursor, it doesn't have to visit every task each time, which matters if many resources of a
+/// wave become healthy one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// Position of the wave. `None` outside of waves.
@@ -17,7 +17,7 @@ pub struct Cursor {
     pub hooks: Vec<TaskId>,
     /// Number of failed tasks in the wave.
     pub unsuccessful_count: u32,
-    /// True if no wave follows this one unless something fails.
+    /// True if this is the last wave, apart from SyncFail waves.
     pub is_final: bool,
     /// Hooks that haven't ended or still have the finalizer.
     pub open_hooks: OpenTasks,
@@ -34,7 +34,7 @@ pub struct Cursor {
 pub struct OpenTasks {
     /// Tasks that haven't ended.
     pub tasks: BTreeSet<TaskId>,
-    /// Number of tasks whose health must still persist for some time before it counts.
+    /// Number of tasks whose health counts only after it has persisted for some time.
     pub weak_count: usize,
 }
 

@@ -10,13 +10,13 @@ use tidegate_model::Timestamp;
 pub struct GateAnswer {
     /// Name of the gate. An approval is stored under `approval/`, followed by the position of its wave.
     pub gate: String,
-    /// Last verdict. Earlier verdicts aren't stored.
+    /// Last verdict, which replaces earlier verdicts.
     pub verdict: Verdict,
     /// Time at which the verdict was received.
     pub at: Timestamp,
 }
 
-/// Interval after which a gate is queried again if it reports changes itself.
+/// Interval between queries of a gate that also reports changes itself.
 const SUBSCRIBED_GATE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Verdict of a gate.
@@ -29,8 +29,8 @@ pub enum Verdict {
         /// Reason to display while the wave is waiting, such as `sync window night denies it until
         /// 2026-11-22T06:00:00Z`.
         reason: String,
-        /// Interval after which the gate is queried again. This is only a safety net, because gates report
-        /// new verdicts themselves.
+        /// Interval after which the gate is queried again, in case a report was lost. Gates report new
+        /// verdicts themselves.
         ask_again_after: Duration,
     },
 }

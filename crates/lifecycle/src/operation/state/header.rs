@@ -1,4 +1,4 @@
-//! Parts of an operation's state that are known before it is planned.
+//! Parts of an operation's state that exist before the operation is planned.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
@@ -9,7 +9,7 @@ use super::claim::{Claim, parse_former_lease};
 use super::health_rules::ActiveHealthRules;
 use super::task::CallFailures;
 
-/// Parts of an operation's state that are known from the start.
+/// Parts of an operation's state that exist from the start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// ID of the operation and of its stream in the log.
@@ -25,29 +25,26 @@ pub struct Header {
     pub deadline_from: Timestamp,
     /// Pause by a user, if the operation is paused.
     pub paused: Option<Pause>,
-    /// Failed calls during planning.
+    /// Failed calls before the operation is planned.
     pub calls: CallFailures,
     /// Current outage of the cluster, if any.
     pub outage: Option<Box<Outage>>,
-    /// Current failure of watches, if any. It delays observations.
+    /// Current failure of watches, if any. Observations are delayed while watches fail.
     pub blind: Option<Box<Outage>>,
-    /// Attempt that created the newest plan, starting at 1. If that plan is invalid, the next attempt creates
-    /// a new one.
+    /// Number of the attempt that created the newest plan, starting at 1.
     pub attempt: u32,
     /// Last known state of the operation's claim.
     pub claim: Option<Box<Claim>>,
     /// Health rules in use. `None` until the operation is planned.
     pub health_rules: Option<Box<ActiveHealthRules>>,
-    /// Stored plan that the operation executes, either unchanged or not at all. `None` if the operation
-    /// creates its own plan.
+    /// Stored plan that the operation executes. `None` if the operation creates its own plan.
     pub plan: Option<Box<StoredPlanRef>>,
 }
 
 /// Start and cause of an outage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
-    /// Time of the first consecutive call without a response. For watches, the time at which the failure
-    /// started.
+    /// Time of the first unanswered call. For watches, the time at which they started to fail.
     pub since: Timestamp,
     /// Message from the cluster or the connection.
     pub message: String,
@@ -60,11 +57,11 @@ pub struct Outage {
 /// A pause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// Name of the person, as provided by the caller.
+    /// Name of the user, as provided by the caller.
     pub by: String,
     /// Reason. May be empty.
     pub reason: String,
-    /// Time at which the pause started. From then on, time doesn't count toward deadlines.
+    /// Time at which the pause started. The pause doesn't count toward deadlines.
     pub at: Timestamp,
 }
 
@@ -86,7 +83,7 @@ impl Header {
         self.request.claim.as_ref().filter(|_| !is_off)
     }
 
-    /// Returns the claim's Lease and its number of holders, while the operation holds the claim.
+    /// Returns the claim's Lease and the number of its holders so far, while the operation holds the claim.
     pub fn held_claim(&self) -> Option<(&ClaimLocation, u64)> {
         match self.claim.as_deref() {
             Some(Claim::Held { place, epoch, .. }) => Some((place, *epoch)),
@@ -94,7 +91,8 @@ impl Header {
         }
     }
 
-    /// Returns the Lease of the claim that the operation holds, or held before it continued without a claim.
+    /// Returns the Lease of the claim that the operation holds. If the operation continues without a claim,
+    /// returns the Lease that it held before.
     pub fn last_claim(&self) -> Option<ClaimLocation> {
         match self.claim.as_deref() {
             Some(Claim::Held { place, .. }) => Some(place.clone()),
@@ -107,7 +105,7 @@ impl Header {
         matches!(self.claim.as_deref(), Some(Claim::Without { reason }) if reason == why)
     }
 
-    /// Returns true if the most recent call before planning failed.
+    /// Returns true if the most recent call failed. Used only for an operation that isn't planned yet.
     pub(in crate::operation) fn has_failing_call(&self) -> bool {
         self.calls.failed > 0 || self.outage.is_some()
     }

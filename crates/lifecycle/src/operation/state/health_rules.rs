@@ -1,5 +1,5 @@
-//! Health rules of an operation. They may change while the operation is running, but earlier verdicts remain
-//! valid.
+//! Health rules of an operation. The rules may change while the operation is running, but earlier verdicts
+//! remain valid.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, Timestamp};
@@ -7,7 +7,7 @@ use tidegate_model::{Digest, Timestamp};
 /// Health rules that apply to an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActiveHealthRules {
-    /// Digest by which the engine distinguishes sets of health rules.
+    /// Digest that identifies the health rules.
     pub digest: Digest,
     /// Time from which the rules apply to this operation.
     pub since: Timestamp,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Identity that distinguishes an object from all other objects with the same name.
+/// Identity of an object, which distinguishes it from earlier and later objects with the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectIdentity {
     /// `metadata.uid`, unique per object.
@@ -13,8 +13,8 @@ pub struct ObjectIdentity {
     pub resource_version: String,
 }
 
-/// Identities of observed namespaces, by name. Most operations write to a single namespace, for which a map
-/// would need twenty times as much memory.
+/// Identities of observed namespaces, by name. Most operations write to a single namespace, and a map with a
+/// single entry would need twenty times as much memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamespaceIdentities(Vec<(String, ObjectIdentity)>);
 
@@ -25,7 +25,7 @@ impl NamespaceIdentities {
         self.0.get(place).map(|(_, identity)| identity)
     }
 
-    /// Stores the identity of a namespace, replacing any earlier one.
+    /// Stores the identity of a namespace, and replaces its previous identity, if any.
     pub(in crate::operation) fn set(&mut self, name: String, identity: ObjectIdentity) {
         match self.position(&name) {
             Ok(place) => {
@@ -42,7 +42,7 @@ impl NamespaceIdentities {
         self.0.clear();
     }
 
-    /// Searches by name. The list is sorted.
+    /// Searches the sorted list for a name.
     fn position(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(known, _)| known.as_str().cmp(name))
     }

@@ -13,10 +13,10 @@ use super::namespaces::NamespaceIdentities;
 use super::stage::{Stage, WaveStep};
 use super::task::TaskState;
 
-/// Operation that has a plan, or that ended without one. If it ended without one, the plan is empty.
+/// Operation that has a plan or has ended. The plan is empty if the operation ended before it was planned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
-    /// Data that is known from the start.
+    /// Data that exists from the start.
     pub header: Header,
     /// Ordered work of the operation. Empty if the operation ended before it was planned.
     pub plan: Arc<Plan>,
@@ -38,14 +38,14 @@ pub struct Operation {
     pub results: u32,
     /// True if the prunes that require confirmation were confirmed.
     pub prune_confirmed: bool,
-    /// Resources of the current wave whose outcome depends on their health. Stored because every result of a
-    /// command needs this value.
+    /// Resources of the current wave whose outcome depends on their health. Stored, because computing this
+    /// value for every result would be slow.
     pub judged: HealthScope,
     /// Reason why the current wave ends early: its deadline passed, or a namespace was lost.
     pub wave_expired: Option<String>,
     /// Failure of the current attempt, if any.
     pub failure: Option<Failure>,
-    /// Termination, if it was requested: the person or cause, and the reason.
+    /// Termination by a user, a deadline or a superseding operation, if any.
     pub termination: Option<Termination>,
     /// Outcome, or `None` while the operation is running.
     pub outcome: Option<Outcome>,
@@ -70,11 +70,12 @@ pub enum Loss {
     Terminating,
     /// The namespace existed but no longer exists.
     Gone,
-    /// The namespace no longer exists, and another client created a new one with the same name.
+    /// The namespace was deleted, and another client created a new namespace with the same name.
     MadeAgain,
 }
 
-/// Resources of a wave whose outcome depends on their health. The outcome of hooks always does.
+/// Resources of a wave whose outcome depends on their health. The outcome of a hook always depends on its
+/// health.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HealthScope {
     /// No resources: the wave doesn't wait for their health.
@@ -95,8 +96,7 @@ pub struct WaveTimes {
     pub deadline_from: Option<Timestamp>,
     /// Time at which the wave's last manifest was applied.
     pub applied_at: Option<Timestamp>,
-    /// Time at which the wave reached the step `Passed`. `None` for a failed wave, except in the SyncFail
-    /// phase.
+    /// Time at which the wave passed. `None` for a failed wave, except in the SyncFail phase.
     pub passed_at: Option<Timestamp>,
 }
 
@@ -105,9 +105,9 @@ pub struct WaveTimes {
 pub struct Failure {
     /// Position of the failed wave, or `None` for the dry run.
     pub wave: Option<u32>,
-    /// Message that becomes part of the operation's message.
+    /// Message of the failure, which becomes part of the operation's message.
     pub message: String,
-    /// True if another attempt might have a different outcome.
+    /// True if another attempt might succeed.
     pub retriable: bool,
     /// Time of the decision.
     pub at: Timestamp,
@@ -116,7 +116,7 @@ pub struct Failure {
 /// Termination of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Termination {
-    /// Name of a person, `deadline`, or the operation that supersedes this one.
+    /// Name of a user, `deadline`, or the superseding operation.
     pub by: String,
     /// Final message of the operation, unless a hook can't be stopped.
     pub message: String,
@@ -164,7 +164,7 @@ impl Operation {
             .filter_map(|id| self.task(id).map(|(task, state)| (id, task, state)))
     }
 
-    /// Returns true if a user decided to continue as if the task were done.
+    /// Returns true if a user skipped the task or marked it as done.
     pub fn is_overridden_as_done(&self, id: TaskId) -> bool {
         self.overrides.get(&id).is_some_and(|overridden| overridden.what.counts_as_done())
     }
@@ -187,7 +187,7 @@ impl Operation {
     }
 }
 
-/// Deserializes an operation from a record, and computes the fields that follow from it.
+/// Deserializes an operation from a record, and computes the fields that aren't recorded.
 pub(super) fn read<'de, D: Deserializer<'de>>(record: D) -> Result<Box<Operation>, D::Error> {
     let mut operation = Box::<Operation>::deserialize(record)?;
     operation.update_derived_fields();

@@ -6,7 +6,7 @@ use tidegate_model::{OperationPhase, Timestamp};
 /// Stage of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// The plan is fixed.
+    /// The plan was created, and no wave has opened in this attempt.
     Planned,
     /// All manifests are being dry-run on the server.
     DryRun,
@@ -24,7 +24,7 @@ pub enum Stage {
     },
     /// Running hooks are being stopped.
     Terminating,
-    /// Hooks are being cleaned up. The operation then ends in this phase.
+    /// Hooks are being cleaned up before the operation ends.
     Finishing {
         /// Final phase: `Succeeded` or `Failed`.
         phase: OperationPhase,
@@ -50,10 +50,10 @@ pub enum WaveStep {
     Applying,
     /// The wave is waiting for hooks to complete and for resources to become healthy.
     AwaitingHealth,
-    /// Everything looks healthy, but must remain healthy for some time. Either some kinds don't provide
-    /// better evidence, or a fixed delay is set.
+    /// All objects look healthy, but must remain healthy for some time, because some kinds don't provide
+    /// better evidence. Alternatively, the wave is waiting for the fixed delay between waves.
     Settling {
-        /// Time at which the evidence has persisted long enough, or at which the delay has passed.
+        /// End of the required time or of the delay.
         until: Timestamp,
     },
     /// The next wave may begin.

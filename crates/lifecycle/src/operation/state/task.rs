@@ -9,7 +9,7 @@ pub(crate) const HOOK_TERMINATED: &str = "Terminated";
 /// Transient failures of calls for a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFailures {
-    /// Number of consecutive failures. The delay before the next call grows with this number, up to a limit.
+    /// Number of consecutive failures, which determines the delay before the next call.
     pub failed: u32,
     /// Earliest time of the next call, or `None` if no call has failed.
     pub not_before: Option<Timestamp>,
@@ -26,8 +26,8 @@ pub struct AppliedRef {
     pub resource_version: String,
     /// `metadata.generation` after the write, or 0 for kinds that don't have a generation.
     pub generation: i64,
-    /// Time at which the response was received, postponed by pauses. A hook's deadline is measured from this
-    /// time.
+    /// Time at which the response was received, postponed by the length of pauses. A hook's deadline is
+    /// measured from this time.
     pub at: Timestamp,
 }
 
@@ -38,9 +38,9 @@ pub enum Progress {
     #[default]
     Waiting,
     /// An object is being deleted: the object to prune, an older object with the hook's name, or a resource
-    /// that must be recreated.
+    /// that will be recreated.
     Deleting {
-        /// `metadata.uid` of that object.
+        /// `metadata.uid` of the object that is being deleted.
         uid: String,
     },
     /// The name of the hook is free.
@@ -49,7 +49,7 @@ pub enum Progress {
     Running,
     /// The hook must be stopped.
     Stopping {
-        /// Reason for the stop. It becomes the hook's message if the hook was still running.
+        /// Reason for the stop, which becomes the message of a hook that was still running.
         reason: String,
     },
     /// The task has ended, successfully or not. A hook may still have its finalizer and its object.
@@ -69,24 +69,25 @@ pub struct TaskState {
     pub phase: Option<OperationPhase>,
     /// Message from the cluster, or the health message.
     pub message: String,
-    /// Position of the result in the order of first recording, starting at 1 without gaps. 0 if there is no
-    /// result. A retry resets the tasks that it repeats.
+    /// Position of the task's first result among all results, starting at 1 without gaps. 0 without a result.
+    /// A new attempt resets the results of the tasks that it repeats.
     pub order: u32,
     /// Object that the cluster created from the manifest.
     pub applied: Option<AppliedRef>,
-    /// UID of an earlier attempt's hook object, as long as no other object has taken its name.
+    /// UID of the hook object from an earlier attempt, until the current attempt applies a new object.
     pub leftover: Option<String>,
     /// True if the object has the hook finalizer.
     pub held: bool,
-    /// True if the hook's policy deleted the object, or if the object couldn't be deleted.
+    /// True if the object was deleted according to the hook's policy, or couldn't be deleted.
     pub deleted: bool,
     /// Last observed health.
     pub health: Option<ObservedHealth>,
     /// Transient call failures.
     pub calls: Option<Box<CallFailures>>,
-    /// Notes for users. They don't affect any decision.
+    /// Notes for users, which don't affect any decision.
     pub notes: Option<Box<TaskNotes>>,
-    /// Another operation's hook that has this hook's name. It isn't touched until it has ended.
+    /// Another operation's hook with this hook's name. This operation doesn't touch the other hook until it
+    /// has ended.
     pub occupant: Option<Box<Occupant>>,
     /// Warnings that the cluster returned when it accepted the manifest.
     pub warnings: Vec<String>,
@@ -97,18 +98,19 @@ pub struct TaskState {
 pub struct Occupant {
     /// ID of the other operation, from the annotation on the hook.
     pub operation: String,
-    /// `metadata.uid` of that hook.
+    /// `metadata.uid` of the other operation's hook.
     pub uid: String,
-    /// `metadata.resourceVersion` of that hook when it was read.
+    /// `metadata.resourceVersion` of the other operation's hook when it was read.
     pub resource_version: String,
-    /// Time at which that hook was observed.
+    /// Time at which the other operation's hook was observed.
     pub since: Timestamp,
 }
 
 /// Notes for users about a task that isn't healthy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskNotes {
-    /// Reason derived from the object's pods, or the reason why a deleted object still exists. May be empty.
+    /// Reason why the object isn't healthy, derived from its pods, or reason why a deleted object still
+    /// exists. May be empty.
     pub reason: String,
     /// Last log lines of a failed hook's containers, or `None` before they are read.
     pub logs: Option<Vec<HookLog>>,
@@ -128,24 +130,24 @@ pub struct HookLog {
 /// Last observed health.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedHealth {
-    /// Health according to the health rules, from the newest observation that counts.
+    /// Health according to the health rules, from the newest relevant observation.
     pub health: Health,
     /// True if the health certainly refers to the spec that the operation wrote. Otherwise, the health counts
-    /// once it has persisted for the settle time.
+    /// only after it has persisted for the settle time.
     pub fresh: bool,
     /// Time at which the current health status was first observed.
     pub since: Timestamp,
 }
 
 impl TaskState {
-    /// Returns true if the object of a prune, or a resource that must be recreated, is being deleted and its
-    /// removal hasn't been observed yet.
+    /// Returns true if the object of a prune, or a resource that will be recreated, is being deleted and
+    /// hasn't been observed to be gone.
     pub(crate) fn is_being_deleted(&self, task: &Task) -> bool {
         let is_deleting = matches!(self.progress, Progress::Deleting { .. });
         !task.is_hook() && is_deleting && self.status.is_none()
     }
 
-    /// Returns true if work on the task has begun in this attempt or an earlier one.
+    /// Returns true if work on the task has begun in this or an earlier attempt.
     pub fn has_started(&self) -> bool {
         self.progress != Progress::Waiting || self.leftover.is_some()
     }
@@ -178,12 +180,12 @@ impl TaskState {
         self.notes.as_ref().and_then(|notes| notes.logs.as_deref()).unwrap_or_default()
     }
 
-    /// Returns true if a hook has ended but still has the finalizer.
+    /// Returns true if a hook has ended but still has its finalizer.
     pub fn needs_release(&self) -> bool {
         self.held && self.progress == Progress::Done
     }
 
-    /// Returns true if a hook must be stopped, or has ended but still has the finalizer.
+    /// Returns true if a hook must be stopped, or has ended but still has its finalizer.
     pub(crate) fn needs_stop_or_release(&self) -> bool {
         matches!(self.progress, Progress::Stopping { .. }) || self.needs_release()
     }

@@ -90,9 +90,9 @@ pub(super) fn apply_to_member(rollout: &mut Rollout, event: &Event) -> Option<()
 fn apply_interruption(member: &mut Member, event: &Event) -> Option<()> {
     match event {
         Event::StopRequested { then, at, .. } => match member.progress {
-            // The operation hasn't been requested yet.
+            // The Application doesn't have an operation yet, so there is nothing to stop.
             Progress::Promoted => apply_stop_outcome(member, then, *at),
-            // The Application's operation has finished, and the rollout no longer waits for the Application.
+            // The operation has already finished, so the Application fails immediately.
             Progress::Settling { .. } if matches!(then, StopOutcome::Fail { .. }) => {
                 apply_stop_outcome(member, then, *at)
             }
@@ -100,7 +100,8 @@ fn apply_interruption(member: &mut Member, event: &Event) -> Option<()> {
                 member.progress = Progress::Stopping { operation, then: then.clone() };
                 member.calls = CallFailures::default();
             }
-            // The Application no longer exists, so it doesn't matter which state would have followed.
+            // The Application has left the ApplicationSet, so the state that would have followed is
+            // irrelevant.
             Progress::Stopping { operation, .. } if *then == StopOutcome::Go => {
                 member.progress = Progress::Stopping { operation, then: StopOutcome::Go };
             }
@@ -135,7 +136,7 @@ fn apply_interruption(member: &mut Member, event: &Event) -> Option<()> {
             let known = member.progress.operation();
             match (&mut member.before, &member.progress) {
                 (Some(before), _) => before.operation = before.operation.max(known),
-                // Another requester's operation deployed the Application, and there was no earlier
+                // The operation was started by another requester, and the Application didn't have an earlier
                 // deployment.
                 (before @ None, Progress::Settling { adopted: true, .. }) => {
                     *before = Some(DeployedState { operation: known, target: member.target.clone() });
@@ -185,8 +186,8 @@ fn apply_stop_outcome(member: &mut Member, then: &StopOutcome, at: Timestamp) {
 }
 
 impl Member {
-    /// Sets the progress and clears data about the previous progress. `since` changes only if the status that
-    /// users see changes.
+    /// Sets the progress and clears data about the previous progress. Changes `since` only if the displayed
+    /// status changes.
     fn set_progress(&mut self, progress: Progress, at: Timestamp) {
         let before = self.status();
         self.progress = progress;

@@ -39,13 +39,13 @@ pub enum Rejection {
     /// The rollout is paused.
     #[error("rollout is already paused by {by}")]
     AlreadyPaused {
-        /// Person who paused the rollout.
+        /// User who paused the rollout.
         by: String,
     },
     /// The rollout is not paused.
     #[error("rollout is not paused; nothing to resume")]
     NotPaused,
-    /// No step is waiting for approval, or the specified step isn't.
+    /// Either no step is waiting for approval, or the specified step isn't.
     #[error("{0}")]
     NothingToApprove(String),
     /// The specified Applications can't be skipped.

@@ -8,10 +8,10 @@ use crate::rollout::input::{MemberObservation, OperationReport};
 use crate::rollout::messages::missing_approval_message;
 use crate::rollout::state::{Member, Progress, Rollout, Stage};
 
-/// Reason that a gate is closed if its open verdict was withdrawn after an engine restart.
+/// Reason of a gate that counts as closed because its open verdict was withdrawn after an engine restart.
 const AWAITING_NEW_ANSWER: &str = "waiting for a new result after a restart";
 
-/// Returns an Application that a step selects.
+/// Returns the Application with the given name, if a step selects it.
 fn find_member<'a>(rollout: &'a Rollout, name: &str) -> Option<&'a Member> {
     rollout.members.get(name).filter(|member| member.place.step.is_some())
 }
@@ -29,7 +29,7 @@ pub(super) fn handle_chosen_id(
 ) -> Option<Vec<Event>> {
     let member = find_member(rollout, name).filter(|member| member.progress == Progress::Promoted)?;
     match operation {
-        // During a pause, the start is postponed. The operation then gets a new ID.
+        // A pause postpones the start. The ID is discarded, and a new ID is chosen later.
         Ok(_) if rollout.paused.is_some() => Some(Vec::new()),
         Ok(operation) => {
             Some(vec![Event::OperationAssigned { member: name.to_owned(), operation: *operation }])
@@ -83,7 +83,7 @@ pub(super) fn handle_operation_report(
     }
 }
 
-/// Records that an operation is delayed. A repeated delay isn't recorded.
+/// Records that an operation is delayed. Ignores a repeated report of the same delay.
 fn record_delay(name: &str, member: &Member, by: String, at: Timestamp) -> Vec<Event> {
     if matches!(&member.progress, Progress::Named { window: Some(known), .. } if *known == by) {
         return Vec::new();
@@ -109,9 +109,9 @@ pub(super) fn handle_stopped_operation(
     }
 }
 
-/// Handles an observation of an Application. Only the operation that brought the Application to its current
-/// state counts. An observation without an operation newer than the known ones isn't evidence, even if the
-/// Application is Healthy.
+/// Handles an observation of an Application. The observation is evidence only if it contains the awaited
+/// operation, or a newer operation that deployed the same target. Otherwise, even a Healthy Application isn't
+/// at its target.
 pub(super) fn handle_observation(
     rollout: &Rollout,
     name: &str,
@@ -141,8 +141,8 @@ pub(super) fn handle_observation(
     }
 }
 
-/// Handles an observation of a Healthy Application, which is watched before the next step begins. Ignores
-/// observations from before the Application became Healthy.
+/// Handles an observation of a Healthy Application while it is watched before the next step begins. Ignores
+/// observations from before the operation that made the Application Healthy.
 fn handle_degradation(
     name: &str,
     member: &Member,
@@ -158,7 +158,8 @@ fn handle_degradation(
     vec![Event::HealthLost { member: name.to_owned(), sight: observation.clone(), at: now }]
 }
 
-/// Handles a verdict. Returns `None` if the gate isn't being queried. A repeated verdict isn't recorded.
+/// Handles a gate's verdict. Returns `None` if the rollout isn't waiting for this gate. Doesn't record a
+/// repeated verdict.
 pub(super) fn handle_verdict(
     rollout: &Rollout,
     step: u32,
@@ -176,8 +177,8 @@ pub(super) fn handle_verdict(
     Some(vec![Event::GateAnswered { gate: gate.to_owned(), verdict: verdict.clone(), at: now }])
 }
 
-/// After a restart, withdraws open verdicts until their gates repeat them, because a long time may have
-/// passed.
+/// Withdraws open verdicts after a restart, because they may be outdated. Each verdict stays withdrawn until
+/// its gate repeats it.
 pub(super) fn withdraw_open_verdicts(rollout: &Rollout, now: Timestamp) -> Vec<Event> {
     let open = rollout.gates.iter().filter(|answer| answer.verdict == Verdict::Open);
     let closed =

@@ -136,8 +136,8 @@ fn skip_members(
     Ok(events)
 }
 
-/// Skips an Application. A running operation is stopped first, so that a skipped Application no longer
-/// changes.
+/// Skips an Application. Stops a running operation first, so that a skipped Application doesn't change
+/// anymore.
 fn skip_member(name: &str, member: &Member, attribution: &Attribution) -> Option<Event> {
     let (name, attribution) = (name.to_owned(), attribution.clone());
     member.can_be_skipped().then(|| match member.progress.is_active() {
@@ -170,8 +170,8 @@ fn retry_members(
     Ok(events)
 }
 
-/// Returns the reason why a request doesn't apply to any of the specified Applications, and the other
-/// Applications to which it can apply.
+/// Returns the reason why a request doesn't apply to any of the specified Applications. `others` lists the
+/// Applications to which the request could apply.
 fn rejection_message(members: &[(&String, &Member)], what: &str, others: &str) -> String {
     let reason = match members {
         [(name, member)] => describe_ineligible_member(name, member, what),

@@ -5,14 +5,14 @@ use super::*;
 #[test]
 fn every_wait_has_a_next_action() {
     let at = Timestamp::from_millis(0);
-    let skip = "`tidegate appset skip argocd/fleet --app a --reason TEXT` continues without it";
-    let explain = "`tidegate app explain argocd/a` shows its state";
+    let skip = "`tidegate appset skip argocd/fleet --app a --reason TEXT` continues without the Application";
+    let explain = "`tidegate app explain argocd/a` shows the Application's state";
     for (wait, expected) in [
         (Wait::Start, "nothing to do; it continues when the first step is evaluated".to_owned()),
-        (Wait::Resume, "`tidegate appset resume argocd/fleet` continues it".to_owned()),
+        (Wait::Resume, "`tidegate appset resume argocd/fleet` continues the rollout".to_owned()),
         (
             Wait::Failure(2),
-            "`tidegate appset resume argocd/fleet` continues it without the failed Applications; before that, \
+            "`tidegate appset resume argocd/fleet` continues the rollout without the failed Applications; before that, \
              `tidegate appset retry argocd/fleet --step 2` retries the failed Applications"
                 .to_owned(),
         ),
@@ -25,12 +25,12 @@ fn every_wait_has_a_next_action() {
             Wait::Gate("freeze", "it is Friday"),
             "nothing to do; it continues when the gate freeze opens (it is Friday)".to_owned(),
         ),
-        (Wait::Gates, "nothing to do; it continues when its gates have reported their results".to_owned()),
+        (Wait::Gates, "nothing to do; it continues when the gates have reported their results".to_owned()),
         (
             Wait::FailedMember("a"),
-            format!("`tidegate appset retry argocd/fleet --app a` retries it once the cause is fixed; {skip}"),
+            format!("`tidegate appset retry argocd/fleet --app a` retries the Application once the cause is fixed; {skip}"),
         ),
-        (Wait::ManualSync("a"), format!("`tidegate app sync argocd/a` syncs it; {skip}")),
+        (Wait::ManualSync("a"), format!("`tidegate app sync argocd/a` syncs the Application; {skip}")),
         (
             Wait::Delayed("a"),
             format!("nothing to do; it continues when the sync of Application a may start; {explain}"),
@@ -53,9 +53,9 @@ fn every_wait_has_a_next_action() {
         ),
         (Wait::Retry("a"), "nothing to do; it continues when Application a is retried".to_owned()),
         (Wait::NextStep, "nothing to do; it continues when the next step starts".to_owned()),
-        (Wait::End, "nothing to do; it ends when its running operations have ended".to_owned()),
+        (Wait::End, "nothing to do; the rollout ends when its running operations have ended".to_owned()),
         (Wait::Completed, "nothing to do; the next rollout starts when the targets change".to_owned()),
-        (Wait::Superseded, "nothing to do; the rollout to the new targets takes over its work".to_owned()),
+        (Wait::Superseded, "nothing to do; the rollout to the new targets takes over the work".to_owned()),
         (
             Wait::Unfinished,
             "`tidegate appset retry argocd/fleet` starts it again once the cause is fixed".to_owned(),

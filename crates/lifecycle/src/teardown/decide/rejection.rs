@@ -33,13 +33,13 @@ pub enum Rejection {
     /// The teardown is paused.
     #[error("teardown is already paused by {by}")]
     AlreadyPaused {
-        /// Person who paused the teardown.
+        /// User who paused the teardown.
         by: String,
     },
     /// The teardown is not paused.
     #[error("teardown is not paused; nothing to resume")]
     NotPaused,
-    /// Other clients delete or release the Applications, so the teardown doesn't control them.
+    /// Other clients delete or release the Applications, so the teardown only records the result.
     #[error(
         "the Applications are deleted or released all at once, and this teardown only records the result, so \
          it cannot be paused, skipped or terminated"

@@ -4,15 +4,18 @@ use super::*;
 
 #[test]
 fn every_wait_has_a_next_action() {
-    let skip = "`tidegate appset skip argocd/fleet --app a --reason TEXT` continues without it";
+    let skip = "`tidegate appset skip argocd/fleet --app a --reason TEXT` continues without the Application";
     for (wait, expected) in [
         (Wait::Start, "nothing to do; it continues when the first step is evaluated".to_owned()),
-        (Wait::Resume, "`tidegate appset resume argocd/fleet` continues it".to_owned()),
-        (Wait::ManualDeletion("a"), format!("`tidegate app delete argocd/a --yes` deletes it; {skip}")),
+        (Wait::Resume, "`tidegate appset resume argocd/fleet` continues the deletion".to_owned()),
+        (
+            Wait::ManualDeletion("a"),
+            format!("`tidegate app delete argocd/a --yes` deletes the Application; {skip}"),
+        ),
         (
             Wait::Blocked("a", "its finalizer"),
             format!(
-                "`tidegate app explain argocd/a` shows its deletion, which is waiting for its finalizer; {skip}"
+                "`tidegate app explain argocd/a` shows the deletion, which is waiting for its finalizer; {skip}"
             ),
         ),
         (
@@ -21,7 +24,7 @@ fn every_wait_has_a_next_action() {
         ),
         (
             Wait::Witnessed,
-            "nothing to do; it continues when its Applications are deleted or released".to_owned(),
+            "nothing to do; it continues when all Applications are deleted or released".to_owned(),
         ),
         (Wait::NextStep, "nothing to do; it continues when the next step starts".to_owned()),
         (Wait::Completed, "nothing to do; all Applications are deleted or released".to_owned()),

@@ -10,8 +10,8 @@ use tidegate_model::{Digest, HealthStatus, LogRecord as _, OperationPhase};
 use super::states::*;
 use crate::build::*;
 
-/// Returns the name of an event. A new event doesn't compile until it is listed here, and then needs a column
-/// in the table.
+/// Returns the name of an event. The match is exhaustive, so that a new event must be added here and in the
+/// table.
 pub fn event_name(event: &Event) -> &'static str {
     match event {
         Event::Created { .. } => "Created",
@@ -125,9 +125,9 @@ fn every_event_about_a_member_is_applied_or_illegal() {
                     && (is_turn || !matches!(event, Event::Promoted { .. }));
                 let what = format!("{} about {member} in {stage}", event_name(&event));
                 match apply(state.clone(), &event) {
-                    Ok(_) => assert!(may_be, "{what} should not follow"),
+                    Ok(_) => assert!(may_be, "{what} must be illegal"),
                     Err(illegal) => {
-                        assert!(!may_be, "{what} should follow");
+                        assert!(!may_be, "{what} must be legal");
                         assert_eq!(illegal.state, state.name(), "{what}");
                         assert!(illegal.event.starts_with(event_name(&event)), "{what}: {}", illegal.event);
                     }
@@ -140,14 +140,14 @@ fn every_event_about_a_member_is_applied_or_illegal() {
         for (event, _) in member_events("nobody").into_iter().chain(outside) {
             assert!(
                 apply(state.clone(), &event).is_err(),
-                "{} about a member of no step",
+                "{} about an Application that no step selects",
                 event_name(&event)
             );
         }
     }
 }
 
-/// Returns the other events, with the stages in which they are legal.
+/// Returns the events that aren't about a single Application, with the stages in which they are legal.
 fn rollout_events() -> Vec<(Event, &'static str)> {
     let running = "Begun Held Rolling RollingBack Ending";
     let late = Failure { cause: Cause::Deadline, message: "late".into() };
@@ -188,9 +188,9 @@ fn every_event_about_the_rollout_is_applied_or_illegal() {
             };
             let what = format!("{} in {name}", event_name(&event));
             match apply(state.clone(), &event) {
-                Ok(_) => assert!(may_be, "{what} should not follow: {event:?}"),
+                Ok(_) => assert!(may_be, "{what} must be illegal: {event:?}"),
                 Err(illegal) => {
-                    assert!(!may_be, "{what} should follow: {event:?}");
+                    assert!(!may_be, "{what} must be legal: {event:?}");
                     assert_eq!(illegal.state, state.name(), "{what}");
                 }
             }
@@ -212,7 +212,8 @@ fn every_event_has_a_number_and_a_column() {
     assert_eq!(kinds, (1..=Event::HIGHEST_KIND).collect::<Vec<_>>());
 }
 
-/// Recovery may encounter any of these states. The events that follow are legal, and eventually end.
+/// A recovered rollout may be in any of these states. Its automatic transitions must be legal and must come
+/// to an end.
 #[test]
 fn events_that_follow_in_any_state_are_legal() {
     for (name, mut state) in representatives() {
@@ -226,6 +227,6 @@ fn events_that_follow_in_any_state_are_legal() {
                 state = apply(state, &event).unwrap_or_else(|illegal| panic!("{name}: {illegal}"));
             }
         }
-        assert_eq!(advance(&state, at(100_000)), [], "{name} goes round in circles");
+        assert_eq!(advance(&state, at(100_000)), [], "{name} never stops making transitions");
     }
 }

@@ -128,8 +128,7 @@ fn every_state_handles_every_input_about_the_rollout() {
         ),
         (
             user_request(UserRequest::Terminate),
-            // If a user terminates a rollout that is already ending, the running operations are stopped.
-            // Otherwise, the rollout waits for them.
+            // A termination of a rollout that is already ending also stops its running operations.
             [
                 new,
                 "TerminateRequested",
@@ -158,7 +157,7 @@ fn every_state_handles_every_input_about_the_rollout() {
     assert_eq!(seen, 11, "7 stages, 4 of them also held");
 }
 
-/// A retried Application doesn't count as done because of its earlier operation.
+/// A retried Application must not count as done because of its earlier operation.
 #[test]
 fn a_retried_member_ignores_its_earlier_operation() {
     let rolling = representatives().into_iter().find(|(stage, _)| stage == "Rolling").unwrap().1;
@@ -183,7 +182,7 @@ fn a_retried_member_ignores_its_earlier_operation() {
 }
 
 fn operation_report(member: &str, report: OperationReport) -> Input {
-    // For Applications without an operation, this is the ID of another operation.
+    // If the Application doesn't have an operation, this is the ID of another operation.
     Input::OperationReported { member: member.into(), operation: id(operation_number(member)), report }
 }
 
@@ -245,7 +244,7 @@ fn member_inputs(name: &str) -> Vec<(Input, &'static str)> {
             sighted(observation_after(own, "new", HealthStatus::Progressing)),
             "settling=StatusObserved adopted=OperationAdopted failed=StatusObserved",
         ),
-        // The Application is still in its earlier state: it is Healthy, but without evidence.
+        // The Application is Healthy, but only its earlier operation is known, so there is no evidence.
         (
             sighted(observation_after(1, "new", HealthStatus::Healthy)),
             "settling=StatusObserved adopted=StatusObserved failed=StatusObserved",
@@ -254,7 +253,7 @@ fn member_inputs(name: &str) -> Vec<(Input, &'static str)> {
             sighted(observation_after(own, "old", HealthStatus::Healthy)),
             "settling=StatusObserved adopted=StatusObserved failed=StatusObserved",
         ),
-        // Another operation has deployed the Application since then.
+        // Another operation has deployed the Application in the meantime.
         (
             sighted(observation_after(900, "new", HealthStatus::Healthy)),
             "settling=OperationAdopted+BecameHealthy adopted=OperationAdopted+BecameHealthy failed=OperationAdopted+BecameHealthy",
@@ -297,7 +296,7 @@ fn every_member_state_handles_every_input() {
                 row.split_whitespace().find_map(|cell| cell.strip_prefix(name)?.strip_prefix('='))
             };
             let expected = cell(member).or_else(|| cell("*")).unwrap_or("Stale");
-            // Here, the operation of the adopted Application has a lower number than its own operation.
+            // The adopted operation has a lower number than the operation in this input.
             check_decision(rolling, &input, expected, &format!("{input:?}"));
         }
     }

@@ -1,5 +1,5 @@
-//! Random fleets with random disturbances. The invariants are in [`world`](super::world), and these tests
-//! check the end.
+//! Random fleets with random disturbances. [`world`](super::world) checks the invariants at every step, and
+//! these tests check the outcome.
 
 use proptest::prelude::*;
 use tidegate_lifecycle::fleet::{MaxUpdate, Scope};
@@ -64,7 +64,7 @@ fn random_member(dice: &mut Rng, number: u64) -> MemberSpec {
     member
 }
 
-/// Returns a fleet and its future behavior. `calm` means that no user action is needed and that no failure is
+/// Returns a fleet with its future behavior. If `calm` is true, no user action is needed and no failure is
 /// permanent.
 fn random_world(seed: u64, calm: bool, weather: Disturbances) -> World {
     let mut dice = Rng(seed);
@@ -85,8 +85,8 @@ fn random_world(seed: u64, calm: bool, weather: Disturbances) -> World {
         }
     }
     let mut world = World::new(request).with_disturbances(weather);
-    // Because of an earlier operation, some Applications look as if they were already at their targets. This
-    // must not count as evidence.
+    // Some Applications already look Healthy at their targets, but only because of an earlier operation. Such
+    // an observation must not count as evidence.
     let known = world.request.members.iter().filter(|member| member.before.is_some());
     let names: Vec<String> = known.map(|member| member.name.clone()).collect();
     for name in names.into_iter().filter(|_| dice.chance(30)) {
@@ -160,7 +160,7 @@ proptest! {
         prop_assert!(world.state().is_finished(), "{}", world.explain());
     }
 
-    /// If nothing fails, the rollout completes after some time, regardless of disturbances.
+    /// If no operation fails, the rollout eventually completes, regardless of disturbances.
     #[test]
     fn a_rollout_without_failures_completes(seed in any::<u64>(), weather in disturbances()) {
         let mut world = random_world(seed, true, weather);

@@ -1,4 +1,4 @@
-//! Driver of a rollout: it continues after a crash at any point, and stored records stay readable.
+//! Recovery of a rollout after a crash at any point.
 
 use tidegate_lifecycle::fleet::MaxUpdate;
 use tidegate_lifecycle::rollout::{End, Event, OnFailure, Request, State, Step, UserRequest, apply, view};
@@ -28,7 +28,7 @@ fn two_step_world() -> World {
     world
 }
 
-/// The writes to the outside world, and their order, are the same however often the process crashes.
+/// Regardless of where the process crashes, the rollout requests the same operations in the same order.
 #[test]
 fn a_crash_at_any_point_does_not_change_the_writes() {
     let mut calm = two_step_world();
@@ -52,7 +52,7 @@ fn a_crash_at_any_point_does_not_change_the_writes() {
     }
 }
 
-/// Events follow from the log alone, because no part of the state is stored anywhere else.
+/// The log alone determines the state, because no part of the state is stored anywhere else.
 #[test]
 fn the_state_equals_the_fold_of_durable_events() {
     let mut world = two_step_world();

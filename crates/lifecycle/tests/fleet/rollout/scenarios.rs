@@ -16,8 +16,8 @@ use tidegate_model::{Digest, HealthStatus};
 use super::world::World;
 use crate::build::*;
 
-/// Returns a request with two Applications in dev, one in qa, three in prod (two at once), and one that no
-/// step selects.
+/// Returns a request with two Applications in dev, one in qa and three in prod, of which two are updated at
+/// once. No step selects the seventh Application.
 fn fleet_request() -> Request {
     let prod = Step { max_update: MaxUpdate::Percent(70), ..step("env in prod") };
     let of = |name: &str| member(name, &format!("env={}", name.split('-').next().unwrap()));
@@ -139,7 +139,7 @@ fn wait_messages_match_argo_cd() {
 }
 
 /// An Application that looks healthy at the beginning is still synced by one of this rollout's operations.
-/// The reasons can be a changed spec or drift at an unchanged revision, or a status from before the commit.
+/// Its health may be from before the commit, its spec may have changed, or it may have drifted.
 #[test]
 fn a_healthy_application_without_a_new_operation_is_still_synced() {
     let mut request = fleet_request();
@@ -189,7 +189,7 @@ fn a_manual_step_waits_until_people_sync_its_members() {
         "step 2 of 3 (env in (qa)): 0 of 1 done, waiting 10 s for Application qa-a (maxUpdate is 0: sync it manually, or skip it); next: step 3 of \
          3, 3 Applications; not in any step: test-a"
     );
-    // A deployment of a different target isn't the one that the rollout is waiting for.
+    // The rollout isn't waiting for a deployment of a different target.
     world.deploy("qa-a", id(900), target("other"));
     world.run_until(20_000);
     assert_eq!(world.rollout().current_step(), Some(1));

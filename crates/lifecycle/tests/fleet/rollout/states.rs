@@ -10,7 +10,7 @@ use tidegate_model::{HealthStatus, OperationPhase};
 
 use crate::build::*;
 
-/// The name of each Application is its state.
+/// Names of the Applications. Each Application is in the state that its name describes.
 pub const MEMBER_NAMES: [&str; 13] = [
     "adopted", "assumed", "failed", "gone", "healthy", "named", "next", "promoted", "running", "settling",
     "skipped", "stopping", "waiting",

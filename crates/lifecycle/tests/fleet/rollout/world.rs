@@ -1,8 +1,9 @@
 //! Simulated world around one rollout, in virtual time: an engine with its operations, Applications, gates
-//! and users. When calm, it answers immediately. Otherwise, answers are late, repeated or lost, observations
-//! are old, and the process occasionally crashes.
+//! and users. Without disturbances, every answer arrives immediately. With disturbances, answers are late,
+//! repeated or lost, observations are old, and the process occasionally crashes.
 //!
-//! Invariants are checked against the operations and the Applications, not against the machine.
+//! Invariants are checked against the simulated operations and Applications, not against the machine's own
+//! state.
 
 mod engine;
 mod invariants;
@@ -220,7 +221,7 @@ impl World {
             }
             self.handle_event(event);
         }
-        panic!("it goes round in circles: {}", self.explain());
+        panic!("the simulation does not end: {}", self.explain());
     }
 
     pub fn run(&mut self) -> &mut Self {
@@ -238,7 +239,7 @@ impl World {
         self.queue.retain(|_, event| {
             !matches!(event, SimEvent::Persisted | SimEvent::Alarm(_) | SimEvent::CommandArrived(_))
         });
-        // The next process continues the operations that have begun. The others are lost.
+        // The next process continues the operations that have begun. The other operations are lost.
         let lost: Vec<OperationId> =
             self.operations.iter().filter(|(_, operation)| !operation.has_begun).map(|(id, _)| *id).collect();
         for id in lost {
@@ -262,13 +263,15 @@ impl World {
     }
 
     fn deliver_arrival(&mut self, arrival: Arrival<ProgressiveSync, Infallible>) {
-        self.runner.process(arrival, at(self.now)).expect("only wishes are refused");
+        self.runner.process(arrival, at(self.now)).expect("only user requests may be rejected");
     }
 
     fn deliver_input(&mut self, input: &Input) {
         match input {
             Input::UserRequest { .. } => {
-                self.runner.process_request(input, (), at(self.now)).expect("the machine's own events fit");
+                self.runner
+                    .process_request(input, (), at(self.now))
+                    .expect("the machine's own events must be legal");
             }
             // A new process doesn't know about a rollout that another process started.
             Input::Begin(_) if *self.state() != State::New => {}
@@ -319,7 +322,7 @@ impl World {
     fn run_steps(&mut self) -> RunnerStatus {
         loop {
             let before = self.state().name();
-            let status = self.runner.step(at(self.now)).expect("the machine's own events fit");
+            let status = self.runner.step(at(self.now)).expect("the machine's own events must be legal");
             if self.state().name() != before {
                 self.transcript.push(format!("{} {}", self.now, self.state().name()));
             }
@@ -331,7 +334,11 @@ impl World {
             if let Some(alarm) = alarm {
                 self.alarm_count += 1;
                 if let Some(after) = alarm {
-                    assert!(!after.is_zero(), "woken up at {}, which is now", self.now);
+                    assert!(
+                        !after.is_zero(),
+                        "the wake-up time must be in the future, not now ({})",
+                        self.now
+                    );
                     let after = i64::try_from(after.as_millis()).unwrap();
                     self.schedule(self.now.saturating_add(after), SimEvent::Alarm(self.alarm_count));
                 }

@@ -1,4 +1,4 @@
-//! Order of deletion.
+//! Tests of the order of deletion.
 
 use tidegate_lifecycle::fleet::MaxUpdate;
 use tidegate_lifecycle::teardown::{Order, Selection};
@@ -18,7 +18,7 @@ fn an_application_is_deleted_with_its_step() {
     let orders = [Order::AllAtOnce, Order::reverse(steps()), Order::Custom { steps: steps() }];
     for (of, expected) in [
         ("env=dev", [0, 2, 0]),
-        // In reverse order too, an Application belongs to the first step of the rollout that selects it.
+        // Even in reverse order, an Application is in the first rollout step that selects it.
         ("env=dev tier=db", [0, 2, 0]),
         ("env=qa tier=db", [0, 1, 1]),
         ("env=prod", [0, 0, 2]),
@@ -48,7 +48,8 @@ fn max_update_limits_deletions_of_a_step() {
     steps[0].max_update = MaxUpdate::Count(2);
     assert_eq!(Order::AllAtOnce.max_update(0), MaxUpdate::All);
     let (reverse, custom) = (Order::reverse(steps.clone()), Order::Custom { steps });
-    // Argo CD deletes Applications one by one, and the `maxUpdate` of a rollout step may be 0.
+    // A reverse deletion ignores the rollout steps' `maxUpdate`, which may be 0. As in Argo CD, Applications
+    // are deleted one by one.
     assert_eq!([0, 2, 3].map(|step| reverse.max_update(step)), [MaxUpdate::Count(1); 3]);
     assert_eq!(custom.max_update(0), MaxUpdate::Count(2));
     assert_eq!([1, 3].map(|step| custom.max_update(step)), [MaxUpdate::All; 2]);

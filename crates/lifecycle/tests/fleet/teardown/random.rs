@@ -1,5 +1,5 @@
-//! Random ApplicationSets with random disturbances. The invariants of every deletion are in
-//! [`world`](super::world), and these tests check the end.
+//! Random ApplicationSets with random disturbances. [`world`](super::world) checks the invariants of every
+//! deletion, and these tests check the outcome.
 
 use proptest::prelude::*;
 use tidegate_lifecycle::fleet::{MaxUpdate, Scope};

@@ -14,7 +14,8 @@ fn steps() -> Vec<Selection> {
     ["env in config", "env in db", "env in web"].map(selection_of).into()
 }
 
-/// Returns a request with two Applications for each of the three steps, and one that no step selects.
+/// Returns a request with two Applications for each of the three steps, and a seventh Application that no
+/// step selects.
 fn request_with_order(word: &str) -> Request {
     let custom = ["env in config", "env in web", "env in db"].map(selection_of);
     let names = ["config-a", "config-b", "db-a", "db-b", "web-a", "web-b", "x"];
@@ -81,7 +82,7 @@ fn a_step_respects_max_update() {
     );
 }
 
-/// The plan equals the later record, and is available before any deletion.
+/// The plan is available before any deletion, and equals the order that is recorded later.
 #[test]
 fn the_plan_is_available_before_the_first_deletion() {
     let begin = Input::Begin(Box::new(request_with_order("Custom")));
@@ -148,8 +149,8 @@ fn people_can_skip_an_application_that_stays() {
     }
 }
 
-/// A step always has its number from the strategy, whatever the order of deletion. Applications that no step
-/// selects don't have a number.
+/// A step always has its number from the strategy, regardless of the order of deletion. The step for
+/// Applications that no step selects doesn't have a number.
 #[test]
 fn steps_keep_their_numbers_in_the_strategy() {
     let mut world = World::new(request_with_order("Reverse"));
@@ -182,7 +183,7 @@ fn steps_keep_their_numbers_in_the_strategy() {
     assert_eq!(view(all_at_once.state()).unwrap().message, "deleting all Applications");
 }
 
-/// The record of a witnessed deletion is complete, whenever the process crashes.
+/// The record of a witnessed deletion is complete even if the process crashes.
 #[test]
 fn witnessed_deletions_are_recorded() {
     let run = |crash_before: Option<u32>| {
@@ -198,7 +199,7 @@ fn witnessed_deletions_are_recorded() {
         world.run();
         assert!(
             !world.durable.iter().any(|event| matches!(event, Event::DeletionScheduled { .. })),
-            "others delete them"
+            "a witnessed deletion must not delete Applications itself"
         );
         world
     };
@@ -278,8 +279,8 @@ fn approvers_of_held_deletions_are_recorded_from_the_start() {
     let approval = |token: &str, by: &str| Approval { token: token.into(), said: said(by, 1) };
     let approved = Some(approval("a1", "cia"));
     let mut world = World::new(Request { approved, ..request_with_order("Reverse") });
-    // More Applications are no longer generated. The first of these approvals is already known, and the
-    // repeated one counts only once.
+    // Approval `a1` is already known from the request, and `b2` is repeated. Each approval must be recorded
+    // only once.
     for token in ["a1", "b2", "b2"] {
         world.schedule_input(500, Input::Approved(approval(token, "dan")));
     }
@@ -295,11 +296,14 @@ fn approvers_of_held_deletions_are_recorded_from_the_start() {
     }));
     let events = decide(&State::New, &begin, at(0)).unwrap();
     let [Event::Created { .. }, Event::Approved(first)] = &events[..] else { panic!("{events:?}") };
-    assert_eq!(first.said, said("cia", 1), "with the beginning, so that no kill comes in between");
+    assert_eq!(
+        first.said,
+        said("cia", 1),
+        "the event must be recorded together with the start, so that a crash can't separate them"
+    );
 }
 
-/// An Application that a user kept in an earlier deletion is kept again, and the record contains the user's
-/// name.
+/// An Application that a user kept in an earlier deletion stays kept, and the user's name is recorded.
 #[test]
 fn applications_kept_earlier_stay_kept_from_the_start() {
     let said = Attribution { by: "cia".into(), why: "it is used".into(), at: at(1) };
@@ -321,7 +325,11 @@ fn applications_kept_earlier_stay_kept_from_the_start() {
     }));
     let events = decide(&State::New, &begin, at(2)).unwrap();
     let left = Event::Skipped { member: "db-a".into(), said };
-    assert_eq!(events[1..], [left], "with the beginning, so that no kill comes in between");
+    assert_eq!(
+        events[1..],
+        [left],
+        "the event must be recorded together with the start, so that a crash can't separate them"
+    );
 }
 
 #[test]
@@ -346,7 +354,7 @@ fn a_rejected_skip_lists_the_possible_members() {
     assert_eq!(refused(Scope::Member("web-a".into())), format!("Application web-a is already gone; {rest}"));
 }
 
-/// If an Application is skipped before its turn, it is kept.
+/// An Application that is skipped before its turn isn't deleted.
 #[test]
 fn a_skipped_application_is_not_deleted() {
     let mut world = World::new(request_with_order("Reverse"));
@@ -394,7 +402,7 @@ fn applications_that_join_later_are_deleted_too() {
     world.schedule_input(1_500, Input::Joined { member: Box::new(member_spec("db-late", "env=db")) });
     world.run();
     assert_eq!(teardown_end(&world), Some(End::Completed));
-    // The Application's step has already passed, so the Application is deleted with the current step.
+    // The step of `config-late` has already passed, so this Application is deleted in the current step.
     assert!(
         deletion_times(&world).contains("1000 web-b, 1500 config-late, 2000 db-a"),
         "{}",

@@ -11,7 +11,7 @@ use super::order::selection_of;
 use super::world::{member_spec, uid_of};
 use crate::build::*;
 
-/// The name of each Application is its state.
+/// Names of the Applications. Each Application is in the state that its name describes.
 pub const MEMBER_NAMES: [&str; 7] = ["condemned", "confirming", "going", "gone", "left", "next", "waiting"];
 
 fn sample_request() -> Request {
@@ -40,7 +40,7 @@ fn witnessed_begun_event(order: Order) -> Event {
     decide(&State::New, &Input::Begin(Box::new(request)), at(0)).unwrap().remove(0)
 }
 
-/// Returns states of witnessed deletions. The running ones have an Application in every state.
+/// Returns states of witnessed deletions. Running deletions have an Application in every state.
 pub fn witnessed_states() -> Vec<(&'static str, State)> {
     let members = ["going", "gone", "released", "waiting"].map(|name| member_spec(name, ""));
     let started = |order| {
@@ -65,7 +65,7 @@ pub fn witnessed_states() -> Vec<(&'static str, State)> {
     ]
 }
 
-/// A witnessed deletion only follows the observations and never sends requests.
+/// A witnessed deletion only records observations, and never sends requests.
 #[test]
 fn a_witnessed_deletion_only_records_observations() {
     for (name, state) in witnessed_states() {
@@ -128,7 +128,8 @@ fn fold_events(events: impl IntoIterator<Item = Event>) -> State {
     events.into_iter().fold(State::New, |state, event| apply(state, &event).unwrap())
 }
 
-/// Returns every state with its name. Once a step is running, the state has an Application of every kind.
+/// Returns every state with its name. If a step is running, the state has an Application in each of the
+/// states of an Application.
 pub fn representatives() -> Vec<(&'static str, State)> {
     let deleting = vec![
         begun_event(),
@@ -155,8 +156,8 @@ pub fn representatives() -> Vec<(&'static str, State)> {
     ]
 }
 
-/// Returns the name of an event. A new event doesn't compile until it is listed here, and then needs a column
-/// in the table.
+/// Returns the name of an event. The match is exhaustive, so that a new event must be added here and in the
+/// table.
 fn event_name(event: &Event) -> &'static str {
     match event {
         Event::Created { .. } => "Created",
@@ -203,7 +204,7 @@ fn member_events(name: &str) -> Vec<(Event, &'static str)> {
     ]
 }
 
-/// Returns the other events, with the stages in which they are legal.
+/// Returns the events that aren't about a single Application, with the stages in which they are legal.
 fn teardown_events() -> Vec<(Event, &'static str)> {
     let place = Assignment { step: Some(0), also: vec![1] };
     let listed = MemberRecord { name: "new".into(), uid: uid_of("new"), place };
@@ -245,9 +246,9 @@ fn every_event_is_applied_or_illegal_in_every_state() {
         let check = |event: &Event, may_be: bool| {
             let what = format!("{} in {name}: {event:?}", event_name(event));
             match apply(state.clone(), event) {
-                Ok(_) => assert!(may_be, "{what} should not follow"),
+                Ok(_) => assert!(may_be, "{what} must be illegal"),
                 Err(illegal) => {
-                    assert!(!may_be, "{what} should follow");
+                    assert!(!may_be, "{what} must be legal");
                     assert_eq!(illegal.state, state.name(), "{what}");
                     assert!(illegal.event.starts_with(event_name(event)), "{what}: {}", illegal.event);
                 }
@@ -326,7 +327,7 @@ fn every_state_handles_every_input_about_the_teardown() {
         (Input::Abort { reason: "engine".into() }, [new, "Finished", "Finished", stale]),
         (joined("new", "new"), [new, "Joined", "Joined", stale]),
         (joined("waiting", "waiting"), [new, stale, stale, stale]),
-        // Another Application has the same name as one that was deleted.
+        // The new Application has the same name as a deleted Application.
         (joined("gone", "another"), [new, stale, "Joined", stale]),
         (Input::Approved(sample_approval("new")), [new, "Approved", "Approved", stale]),
         (Input::Approved(sample_approval("known")), [new, "Approved", "-", stale]),
@@ -395,7 +396,8 @@ fn every_member_state_handles_every_input() {
     }
 }
 
-/// Recovery may encounter any of these states. The events that follow are legal, and eventually end.
+/// A recovered teardown may be in any of these states. Its automatic transitions must be legal and must come
+/// to an end.
 #[test]
 fn events_that_follow_in_any_state_are_legal() {
     for (name, mut state) in representatives() {
@@ -405,6 +407,6 @@ fn events_that_follow_in_any_state_are_legal() {
                 state = apply(state, &event).unwrap_or_else(|illegal| panic!("{name}: {illegal}"));
             }
         }
-        assert_eq!(advance(&state, at(100_000)), [], "{name} goes round in circles");
+        assert_eq!(advance(&state, at(100_000)), [], "{name} never stops making transitions");
     }
 }

@@ -1,5 +1,5 @@
-//! Simulated API server with an ApplicationSet's Applications, in virtual time. Invariants are checked
-//! against it.
+//! Simulated API server with an ApplicationSet's Applications, in virtual time. The invariants of deletions
+//! are checked against this server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -51,7 +51,7 @@ pub struct World {
     scheduled_count: u32,
     alarm_count: u32,
     crash_count: u32,
-    /// Applications that no longer belong to the ApplicationSet.
+    /// Applications that another client has removed from the ApplicationSet.
     released: BTreeSet<String>,
 }
 
@@ -156,7 +156,7 @@ impl World {
             }
             self.handle_event(event);
         }
-        panic!("it goes round in circles: {}", self.explain());
+        panic!("the simulation does not end: {}", self.explain());
     }
 
     fn crash(&mut self) {
@@ -166,7 +166,8 @@ impl World {
         self.crash_count += 1;
         let driver = Driver::<OrderedDeletion>::recover(None, self.durable.clone()).unwrap();
         self.runner = Runner::from_driver(driver, Outbox::default());
-        // Messages in flight to the old process are lost. Commands and subscriptions start again.
+        // Messages in flight to the crashed process are lost. The next process starts the commands and
+        // subscriptions again.
         self.queue.retain(|_, event| {
             !matches!(event, SimEvent::Persisted | SimEvent::Alarm(_) | SimEvent::CommandArrived(_))
         });
@@ -176,7 +177,9 @@ impl World {
         match event {
             SimEvent::Input(Input::Begin(_)) if *self.state() != State::New => {}
             SimEvent::Input(input @ Input::UserRequest { .. }) => {
-                self.runner.process_request(&input, (), at(self.now)).expect("the machine's own events fit");
+                self.runner
+                    .process_request(&input, (), at(self.now))
+                    .expect("the machine's own events must be legal");
             }
             SimEvent::Input(Input::Joined { member }) => {
                 let app = App { uid: member.uid.clone(), is_deleting: false, finalizer_duration: Some(500) };
@@ -193,13 +196,13 @@ impl World {
     }
 
     fn deliver_arrival(&mut self, arrival: Arrival<OrderedDeletion, Infallible>) {
-        self.runner.process(arrival, at(self.now)).expect("only wishes are refused");
+        self.runner.process(arrival, at(self.now)).expect("only user requests may be rejected");
     }
 
     fn run_steps(&mut self) -> RunnerStatus {
         loop {
             let before = self.state().name();
-            let status = self.runner.step(at(self.now)).expect("the machine's own events fit");
+            let status = self.runner.step(at(self.now)).expect("the machine's own events must be legal");
             if self.state().name() != before {
                 self.transcript.push(format!("{} {}", self.now, self.state().name()));
             }
@@ -208,7 +211,11 @@ impl World {
             if let Some(alarm) = alarm {
                 self.alarm_count += 1;
                 if let Some(after) = alarm {
-                    assert!(!after.is_zero(), "woken up at {}, which is now", self.now);
+                    assert!(
+                        !after.is_zero(),
+                        "the wake-up time must be in the future, not now ({})",
+                        self.now
+                    );
                     let after = i64::try_from(after.as_millis()).unwrap();
                     self.schedule(self.now.saturating_add(after), SimEvent::Alarm(self.alarm_count));
                 }
@@ -335,15 +342,18 @@ impl World {
         );
     }
 
-    /// Checks that all Applications that come earlier in the order were deleted, and that no more
-    /// Applications of the step are in deletion than allowed.
+    /// Checks that all Applications of earlier steps were deleted, and that the deletion doesn't exceed the
+    /// limit of its step.
     fn check_deletion(&self, name: &str) {
         let teardown = self.teardown();
         let step = teardown.members[name].place.step.unwrap();
-        assert!(!teardown.order.max_update(step).is_manual(), "{name} is left to people");
+        assert!(!teardown.order.max_update(step).is_manual(), "Application {name} must be deleted by users");
         let intent =
             |event: &Event| matches!(event, Event::DeletionScheduled { member, .. } if member == name);
-        assert!(self.durable.iter().any(intent), "intent before effect: {name}");
+        assert!(
+            self.durable.iter().any(intent),
+            "the deletion of {name} must be recorded before it is requested"
+        );
         let is_there =
             |other: &str| self.apps.get(other).is_some_and(|app| app.uid == teardown.members[other].uid);
         for (other, member) in &teardown.members {
@@ -363,6 +373,9 @@ impl World {
             *other != name && !is_left && is_there(other) && self.apps[other.as_str()].is_deleting
         });
         let going = going.count();
-        assert!(going < most, "{going} go with {name}, {most} may");
+        assert!(
+            going < most,
+            "{going} other Applications are being deleted together with {name} (maximum: {most})"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Combinations whose outcome depends on the content of the answer.
+//! Combinations of states and inputs whose outcome depends on the content of the input.
 
 use tidegate_lifecycle::operation::{
     Answer, ApplyResponse, Command, Input, OperationEvent, Rejection, State, StopResult, WaveStep, apply,
@@ -19,8 +19,8 @@ fn answer_input(task: TaskId, attempt: u32, answer: Answer) -> Input {
     Input::Answer { task, attempt, answer }
 }
 
-/// Events that must be durable before commands run. The result of a hook must never be lost, but the result
-/// of a resource can be observed again.
+/// Urgent events must be durable before commands run. A hook's result must never be lost, but a resource's
+/// result can be observed again.
 #[test]
 fn urgent_events_are_marked() {
     let lazy = "DryRunPassed DryRunFailed CallFailed CallFailed:task ObjectDeleted DeletionStarted RecreationStarted HookCleared DeletionCompleted HealthChanged HookFinalizerRemoved \
@@ -39,7 +39,7 @@ fn urgent_events_are_marked() {
     }
 }
 
-/// Running tasks continue and are observed. A hook runner isn't called again, even after a crash.
+/// A paused operation observes running tasks, but doesn't call hook runners, even after a crash.
 #[test]
 fn a_paused_operation_only_observes() {
     let mut watched = 0;
@@ -123,7 +123,7 @@ fn answers_to_an_earlier_attempt_are_stale() {
     assert_eq!(applied(2).unwrap().len(), 1);
 }
 
-/// Without its namespace, no task can run, and neither can SyncFail hooks.
+/// Without its namespace, no task can run, not even a SyncFail hook.
 #[test]
 fn a_rejected_namespace_starts_no_sync_fail_hooks() {
     let policies = [DeletePolicy::HookFailed];

@@ -9,8 +9,8 @@ use tidegate_model::{Health, HealthStatus, LogRecord as _, OperationPhase, Overr
 use super::states::*;
 use crate::build::*;
 
-/// Returns the name of an event. A new event doesn't compile until it is listed here, and then needs a column
-/// in the table.
+/// Returns the name of an event. The match is exhaustive, so that a new event must be added here and in the
+/// table.
 pub fn event_name(event: &OperationEvent) -> &'static str {
     match event {
         OperationEvent::Accepted { .. } => "Accepted",
@@ -126,7 +126,7 @@ pub fn all_events() -> Vec<OperationEvent> {
         OperationEvent::WatchChanged { trouble: Some("connection refused".into()), at: at(30) },
         OperationEvent::HookNameInUse { task: HOOK, by: None },
         OperationEvent::WarningsReceived { task: RESOURCE, warnings: vec![message()] },
-        // Illegal in operations that didn't request a claim, such as those in this table. `claims.rs` covers
+        // The operations in this table don't request a claim, so this event is illegal. `claims.rs` covers
         // operations with a claim.
         OperationEvent::ClaimChanged { news: ClaimEvent::Without { reason: message() }, at: at(30) },
         OperationEvent::HealthRulesSet { digest: DIGEST, at: at(30) },
@@ -210,9 +210,9 @@ fn every_event_is_applied_or_illegal_in_every_state() {
         for event in &events {
             let (place, kind) = (state_name(&state), event_name(event));
             match apply(state.clone(), event) {
-                Ok(_) => assert!(is_legal(&place, kind), "{kind} should not follow in {place}"),
+                Ok(_) => assert!(is_legal(&place, kind), "{kind} must be illegal in {place}"),
                 Err(illegal) => {
-                    assert!(!is_legal(&place, kind), "{kind} should follow in {place}");
+                    assert!(!is_legal(&place, kind), "{kind} must be legal in {place}");
                     let named = kind.split(':').next().unwrap();
                     assert_eq!(illegal.state, state.name());
                     assert!(illegal.event.starts_with(named), "{illegal}");
@@ -222,7 +222,7 @@ fn every_event_is_applied_or_illegal_in_every_state() {
     }
 }
 
-/// Events about tasks that aren't in the plan mean that the log is damaged, whatever the state.
+/// An event about a task that isn't in the plan is illegal in every state, because the log must be damaged.
 #[test]
 fn events_about_unknown_tasks_are_illegal() {
     let task = TaskId(99);
@@ -254,7 +254,7 @@ fn events_about_unknown_tasks_are_illegal() {
     }
 }
 
-/// Transitions between stages lead forward only.
+/// Without overrides, a transition never leads to an earlier stage.
 #[test]
 fn transitions_lead_forward_only() {
     let wave = |index, step| Stage::Wave { index, step };

@@ -17,8 +17,8 @@ use super::events::event_name;
 use super::states::*;
 use crate::build::*;
 
-/// Returns the name of an input. A new input doesn't compile until it is listed here, and then needs a column
-/// in the table.
+/// Returns the name of an input. The match is exhaustive, so that a new input must be added here and in the
+/// table.
 fn input_name(input: &Input) -> String {
     let of = |what: &str, is_ok: bool| if is_ok { what.to_owned() } else { format!("{what}:err") };
     match input {
@@ -80,7 +80,7 @@ fn override_input(what: Override, reason: &str) -> Input {
     Input::Override { what, scope, by: "cat".into(), reason: reason.into() }
 }
 
-/// Returns one input of every kind, each about the task for which it makes most sense in this state.
+/// Returns one input of every kind. Each input is about the task that is most relevant for it in this state.
 fn inputs_for_state(place: &str) -> Vec<Input> {
     let error = || CallError::permanent("no");
     let applied = || ApplyResponse {
@@ -188,7 +188,7 @@ fn format_outcome(result: &Result<Vec<OperationEvent>, Rejection>) -> String {
     }
 }
 
-/// Outcomes of user requests for every running operation.
+/// Outcomes that are the same in most stages of a running operation.
 const RUNNING: &str = "Namespace=- Request=AlreadyStarted RequestOfPlan=AlreadyStarted Watching=WatchChanged Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesSet Abort=Finished Terminate=TerminationRequested+StageChanged Supersede=NotSafe SupersedeFailed=NotSafe Pause=Paused \
     Unpause=NotPaused ConfirmPrune=PruneConfirmed Approve=NothingToApprove Skip=Overridden MarkDone=Overridden \
     Retry=NothingToOverride Unsaid=ReasonWanted";
@@ -207,7 +207,8 @@ const PASSED_WAVE: &str = "Namespace=NamespaceLost Ran=TaskCompleted Ran:err=Tas
     Released:err=TaskCompleted+HookFinalizerRemoved Stopped=HookStopped Stopped:err=HookStopped LogsRead=LogsStored Reason=ReasonChanged Observed=TaskCompleted \
     Skip=NothingToOverride MarkDone=NothingToOverride";
 
-/// Inputs that aren't listed are stale: late or repeated answers, which can be ignored without harm.
+/// Outcomes by state. Inputs that aren't listed are stale: late or repeated answers, which are safe to
+/// ignore.
 const TABLE: [(&str, &str, &str); 20] = [
     ("New", "", "Request=Accepted RequestOfPlan=Accepted+StoredPlanUsed *=NotStarted"),
     (

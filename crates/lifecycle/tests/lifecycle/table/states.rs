@@ -9,12 +9,17 @@ use tidegate_model::{DeletePolicy, OperationPhase, Phase, Plan, Task, TaskId};
 
 use crate::build::*;
 
-/// Tasks of the first wave, by position. Each is used for different inputs.
+/// Prune in the first wave.
 pub const PRUNE: TaskId = TaskId(0);
+/// Hook in the first wave, whose name an older object has.
 pub const HOOK: TaskId = TaskId(1);
+/// Hook with a deadline, in the first wave.
 pub const LATE_HOOK: TaskId = TaskId(2);
+/// Hook with a runner, in the first wave.
 pub const RUNNER: TaskId = TaskId(3);
+/// Resource in the first wave that is dry-run when the wave opens.
 pub const CHECKED_LATE: TaskId = TaskId(4);
+/// Resource in the first wave.
 pub const RESOURCE: TaskId = TaskId(5);
 
 pub fn sample_plan() -> Plan {
@@ -32,7 +37,7 @@ pub fn sample_plan() -> Plan {
     plan(tasks).with_gate(0, "gate").with_wave_timeout(0, 600)
 }
 
-/// Returns the name of a state. A new state doesn't compile until it is listed here, and then needs a
+/// Returns the name of a state. The match is exhaustive, so that a new state must be added here and needs a
 /// representative.
 pub fn state_name(state: &State) -> String {
     let paused = state.header().is_some_and(|header| header.paused.is_some());
@@ -62,7 +67,9 @@ pub fn state_name(state: &State) -> String {
             OperationPhase::Succeeded => "Succeeded",
             OperationPhase::Failed => "Failed",
             OperationPhase::Error => "Error",
-            OperationPhase::Running | OperationPhase::Terminating => panic!("ended, and not ended"),
+            OperationPhase::Running | OperationPhase::Terminating => {
+                panic!("a finished operation must have a final phase")
+            }
         },
     };
     if paused { format!("{name} paused") } else { name.to_owned() }
@@ -101,8 +108,8 @@ pub fn applied_event(task: TaskId) -> OperationEvent {
     OperationEvent::Applied { task, applied, message: "applied".into(), done: false }
 }
 
-/// Returns the events after which the resource and one hook are running, another hook must be stopped, and a
-/// third has ended but keeps its finalizer.
+/// Returns the events after which the resource and one hook are running, a second hook must be stopped, and a
+/// third hook has ended but still has its finalizer.
 fn running_task_events() -> Vec<OperationEvent> {
     let cleared = |task| OperationEvent::HookCleared { task, deleting: None };
     vec![

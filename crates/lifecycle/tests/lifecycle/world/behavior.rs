@@ -12,7 +12,7 @@ pub enum Reply {
     Success,
     /// The call fails with a transient error.
     Busy,
-    /// Like `Busy`, but the server requests a delay of this many milliseconds.
+    /// The call fails with a transient error, and the server requests a delay of this many milliseconds.
     RetryAfter(u64),
     /// A backend of the cluster doesn't respond.
     Stalled,
@@ -39,7 +39,7 @@ impl Reply {
     }
 }
 
-/// Evidence in an object's status.
+/// Evidence that an object's health refers to its current spec.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EvidenceKind {
     Generation,
@@ -47,7 +47,7 @@ pub enum EvidenceKind {
     Nothing,
 }
 
-/// Future behavior of a task's object. Each call uses up one reply. When no replies are left, every call
+/// Future behavior of a task's object. Each call uses up one reply. If no replies are left, every call
 /// succeeds.
 #[derive(Clone, Debug)]
 pub struct Behavior {
@@ -56,7 +56,8 @@ pub struct Behavior {
     pub write: VecDeque<Reply>,
     /// Replies to calls that release, delete or stop a hook.
     pub end: VecDeque<Reply>,
-    /// Health, by the number of milliseconds after the write. Empty for kinds without health.
+    /// Health values with the number of milliseconds after the write at which each value starts. Empty for
+    /// kinds without health.
     pub health: Vec<(i64, Health)>,
     pub evidence: EvidenceKind,
     /// Time from the deletion request until the object no longer exists, in milliseconds. `i64::MAX` means
@@ -66,8 +67,8 @@ pub struct Behavior {
     pub is_recreated: bool,
     /// Reason why the object still exists while it is being deleted.
     pub kept_by: String,
-    /// Run times of other operations' hooks that appear under the object's name when the object is about to
-    /// be created.
+    /// Run times of other operations' hooks, in milliseconds. Each of these hooks is created with the
+    /// object's name just before the object itself would be created.
     pub rivals: VecDeque<i64>,
     /// Time after the write at which another client deletes the object.
     pub deleted_after: Option<i64>,

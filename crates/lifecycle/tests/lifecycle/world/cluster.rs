@@ -113,7 +113,7 @@ impl Cluster {
         self.behaviors.get_mut(&id).and_then(|fate| queue(fate).pop_front()).unwrap_or(Reply::Success)
     }
 
-    /// Removes the operation's mark from an object that an earlier try left behind.
+    /// Removes the operation's mark from an object of an earlier attempt.
     pub fn disown_leftover(&mut self, id: TaskId, leftover: Option<&str>) {
         let is_it = |object: &&mut Object| leftover == Some(object.uid.as_str());
         if let Some(object) = self.objects.get_mut(&id).filter(is_it) {
@@ -190,7 +190,7 @@ impl Cluster {
         }
     }
 
-    /// Returns true if an object that must be recreated is being deleted and still exists.
+    /// Returns true if an object that will be recreated is being deleted and still exists.
     fn is_recreation_blocked(&mut self, id: TaskId, attempt: u32, now: i64) -> bool {
         let old = |object: &&Object| object.created_in_attempt.is_none();
         let uid = self.objects.get(&id).filter(old).map(|object| object.uid.clone());
@@ -200,7 +200,8 @@ impl Cluster {
         }
     }
 
-    /// Handles an object that was created under a hook's name after the name was found to be free.
+    /// Simulates and handles an object that another operation creates under a hook's name after the name was
+    /// checked.
     fn check_taken_place(
         &mut self,
         id: TaskId,
@@ -238,12 +239,15 @@ impl Cluster {
     fn apply_object(&mut self, id: TaskId, task: &Task, attempt: u32, now: i64) -> ApplyResponse {
         let version = self.last_version + 1;
         match self.objects.get_mut(&id) {
-            // This is the operation's own hook, created before a crash.
+            // The operation created this hook before a crash, so the hook is adopted.
             Some(object) if task.is_hook() && object.created_in_attempt == Some(attempt) => {}
             // Applying the same manifest has no effect.
             Some(object) if !task.is_hook() && object.created_in_attempt.is_some() => {}
             Some(object) => {
-                assert!(!object.is_rival_running(now), "the hook of another operation is written over");
+                assert!(
+                    !object.is_rival_running(now),
+                    "another operation's running hook must not be overwritten"
+                );
                 self.last_version = version;
                 object.version = version;
                 object.generation += 1;
@@ -283,7 +287,7 @@ impl Cluster {
     fn delete_object(&mut self, id: TaskId, uid: &str, attempt: u32, now: i64) -> bool {
         let lingers = self.behaviors[&id].deletion_delay;
         let Some(object) = self.objects.get_mut(&id).filter(|object| object.uid == uid) else { return true };
-        assert!(!object.is_rival_running(now), "the hook of another operation is cut off");
+        assert!(!object.is_rival_running(now), "another operation's running hook must not be deleted");
         object.has_finalizer = false;
         if object.removed_at.is_none() {
             object.removed_at = Some(now.saturating_add(lingers));

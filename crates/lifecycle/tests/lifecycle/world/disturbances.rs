@@ -1,4 +1,4 @@
-//! Disturbances, and invariants that hold in spite of them.
+//! Disturbances, and invariants that must hold despite the disturbances.
 
 use std::collections::BTreeSet;
 
@@ -65,15 +65,15 @@ impl World {
         Input::Override { what, scope, by, reason: "tired of waiting".into() }
     }
 
-    /// Crashes the engine. Events that aren't durable never happened, calls in flight may or may not reach
-    /// the cluster, and their answers are lost.
+    /// Crashes the engine. Events that aren't durable are lost. Calls in flight may or may not reach the
+    /// cluster, and their answers are lost.
     pub(super) fn crash(&mut self) {
         for ((time, _), event) in std::mem::take(&mut self.queue) {
             match event {
                 SimEvent::CommandArrived(command) if self.disturbances.rng.chance(50) => {
                     drop(self.execute_command(&command))
                 }
-                // Users and their later requests survive the crash.
+                // Users' scheduled requests survive the crash.
                 SimEvent::Input(input) if !matches!(input, Input::Observed { .. } | Input::Gate { .. }) => {
                     self.schedule(time, SimEvent::Input(input));
                 }
@@ -82,7 +82,7 @@ impl World {
         }
         self.log_line(format!("* crash at {}", self.now));
         self.alarm_count += 1;
-        let driver = Driver::recover(None, self.durable.iter().cloned()).expect("the log can be read");
+        let driver = Driver::recover(None, self.durable.iter().cloned()).expect("the log must be readable");
         let is_begun = driver.sequence() > 0;
         self.event_consumer.engine_crashed(driver.state(), &self.durable);
         self.runner = Runner::from_driver(driver, Outbox::default());
@@ -108,7 +108,7 @@ impl World {
                 outbox.commands.is_empty()
                     && outbox.started_subscriptions.is_empty()
                     && !self.driver().can_execute(),
-                "commands before their events are durable"
+                "commands must wait until urgent events are durable"
             );
         }
         assert_eq!(batch.first_sequence, self.durable.len() as u64 + 1);
@@ -124,7 +124,7 @@ impl World {
             operation.tasks.iter().map(|task| task.order).filter(|order| *order > 0).collect();
         orders.sort_unstable();
         let dense: Vec<u32> = (1..=operation.results).collect();
-        assert_eq!(orders, dense, "order numbers have gaps");
+        assert_eq!(orders, dense, "order numbers must not have gaps");
     }
 
     /// Checks that all commands that are outstanding in the current state are in flight, or active as
@@ -139,7 +139,7 @@ impl World {
         for command in once {
             assert!(
                 self.runner.is_in_flight(&command.subject()),
-                "{command:?} is outstanding and not in flight"
+                "{command:?} is outstanding, so it must be in flight"
             );
         }
     }
@@ -147,7 +147,7 @@ impl World {
     /// Checks that a command is allowed in the stage of the machine.
     pub(super) fn check_command(&self, command: &Command) {
         let Command::Task { task, attempt, command: what } = command else { return };
-        let operation = self.runner.state().operation().expect("only a planned operation has tasks");
+        let operation = self.runner.state().operation().expect("only a planned operation may have tasks");
         assert_eq!(*attempt, operation.attempt);
         let planned = operation.plan.task(*task).unwrap();
         match &operation.stage {
@@ -156,7 +156,7 @@ impl World {
                 let wave = operation.wave(*index).unwrap();
                 assert!(wave.task_ids().any(|id| id == *task), "{command:?} in {}", operation.stage.name());
                 if wave.phase == Phase::SyncFail {
-                    assert!(operation.failure.is_some(), "a SyncFail wave without a failure");
+                    assert!(operation.failure.is_some(), "a SyncFail wave must run only after a failure");
                 } else {
                     assert!(
                         earlier_waves_passed(operation, *index),
@@ -194,12 +194,12 @@ impl World {
     pub fn check_replay(&self) {
         let mut state = State::New;
         for event in &self.durable {
-            state = apply(state, event).expect("the log can be read");
+            state = apply(state, event).expect("the log must be readable");
             let bytes = bincode::serde::encode_to_vec(&state, bincode::config::standard()).unwrap();
             let (read, _): (State, usize) =
                 bincode::serde::decode_from_slice(&bytes, bincode::config::standard()).unwrap();
             assert_eq!(outstanding(&read, at(self.now)), outstanding(&state, at(self.now)));
-            assert_eq!(read, state, "a state changes on its way through bincode");
+            assert_eq!(read, state, "encoding and decoding must not change a state");
             check_cursor(&state);
         }
         assert_eq!(state, *self.runner.state());

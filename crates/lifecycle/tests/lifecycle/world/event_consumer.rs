@@ -1,4 +1,4 @@
-//! Consumer of live events. It reads events that a crashed engine didn't emit from the log.
+//! Consumer of live events. Reads events from the log if a crashed engine didn't emit them.
 
 use tidegate_lifecycle::operation::{Event, EventEmitter, OperationEvent, State, apply};
 
@@ -20,8 +20,8 @@ impl EventConsumer {
         self.received.append(&mut self.in_flight);
     }
 
-    /// Another engine resumes from the log. The consumer reads durable events that were not emitted from the
-    /// log.
+    /// Handles a crash: another engine resumes from the log, and the consumer reads the durable events that
+    /// weren't emitted.
     pub fn engine_crashed(&mut self, state: &State, durable: &[OperationEvent]) {
         self.in_flight.clear();
         self.emitter = EventEmitter::from_state(state, durable.len() as u64);
@@ -29,8 +29,8 @@ impl EventConsumer {
         self.received.extend(replay_events(durable).into_iter().filter(|event| event.sequence > seen));
     }
 
-    /// Checks that the received events equal the events in the log, and that the state at any point is
-    /// sufficient to continue.
+    /// Checks that the received events equal the events in the log, and that an emitter can continue from the
+    /// state at any point.
     pub fn check(&self, durable: &[OperationEvent]) {
         let events = replay_events(durable);
         // The last batch may still be in flight.
@@ -47,14 +47,14 @@ impl EventConsumer {
             assert_eq!(emitter, EventEmitter::from_state(&state, emitter.sequence()));
             states.push(state.clone());
         }
-        // The log begins in the middle, and only a later state is known.
+        // The first events are missing from the log, and only a later state is known.
         for (kept, later) in [(durable.len() / 2, durable.len()), (durable.len() / 3, durable.len() / 2)] {
             let recorded = &durable[kept..];
             let mut emitter = EventEmitter::from_later_state(&states[later], kept as u64, recorded);
             let emitted: Vec<Event> = recorded.iter().filter_map(|event| emitter.emit(event)).collect();
             let expected: Vec<Event> =
                 events.iter().filter(|event| event.sequence > kept as u64).cloned().collect();
-            // Events of a plan that has been replaced can't refer to its objects, so they aren't emitted.
+            // Events that refer to the tasks of a replaced plan aren't emitted.
             let replans = |event: &OperationEvent| {
                 matches!(event, OperationEvent::ReplanStarted { .. } | OperationEvent::Planned { .. })
             };

@@ -17,7 +17,7 @@ use crate::argo::support::Support;
 pub struct Annotation {
     /// Key, including the prefix.
     pub key: &'static str,
-    /// Kind of resource on which the annotation has an effect.
+    /// Kind of resource that the annotation affects.
     pub subject: AnnotationSubject,
     /// Support level: supported or ignored.
     pub support: Support,
@@ -52,7 +52,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             DELETION_APPROVED,
             Object,
-            "On an Application: RFC 3339 time at which a person confirmed prunes or a deletion.",
+            "On an Application: RFC 3339 time at which a user confirmed prunes or a deletion.",
         ),
         supported(
             MIGRATION_MANAGER,
@@ -62,7 +62,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             INSTALLATION_ID,
             Object,
-            "Installation that owns the object, if several share a cluster. Written by each sync.",
+            "Installation that owns the object, if several installations share a cluster. Written by each sync.",
         ),
         ignored(HOOK_FINALIZER, "Finalizer of hooks. No effect as an annotation."),
         supported(
@@ -72,19 +72,19 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         ),
         ignored(
             "argocd.argoproj.io/auto-label-cluster-info",
-            "On a cluster Secret: Argo CD adds labels with the version of the cluster.",
+            "On a cluster Secret: Argo CD adds labels with the cluster's version.",
         ),
         ignored(
             "argocd.argoproj.io/hydrate",
-            "Request to hydrate an Application. Templates of ApplicationSets preserve it.",
+            "Request to hydrate an Application. ApplicationSets preserve it on their Applications.",
         ),
         ignored(
             "argocd.argoproj.io/ignore-default-links",
-            "`true`: the Argo CD user interface does not show the default links of the object.",
+            "`true`: the Argo CD user interface does not show the object's default links.",
         ),
         ignored(
             "argocd.argoproj.io/ignore-resource-updates",
-            "`true`: changes of the object do not cause a comparison in Argo CD.",
+            "`true`: changes to the object do not cause a comparison in Argo CD.",
         ),
         ignored(
             "argocd.argoproj.io/kubernetes-version",
@@ -98,7 +98,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             "argocd.argoproj.io/manifest-generate-paths",
             Object,
-            "On an Application: paths whose changes cause a comparison after a push, semicolon-separated.",
+            "On an Application: paths, semicolon-separated. A push that changes one of them causes a comparison.",
         ),
         supported(
             "argocd.argoproj.io/refresh",
@@ -107,12 +107,12 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         ),
         ignored(
             "argocd.argoproj.io/secret-type",
-            "Label of Secrets that declare clusters and repositories. No effect as an annotation.",
+            "Label on Secrets that declare clusters and repositories. No effect as an annotation.",
         ),
         supported(
             "argocd.argoproj.io/skip-reconcile",
             Object,
-            "On an Application: `true` means that it is not compared, synced or deleted.",
+            "On an Application: `true` excludes the Application from comparison, sync and deletion.",
         ),
         // Helm.
         supported(HELM_HOOK, Object, "Types of a Helm hook, comma-separated."),
@@ -179,12 +179,12 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             "tidegate.dev/approval",
             Application,
-            "`required`: a person must approve the plan of each sync.",
+            "`required`: a user must approve the plan of each sync.",
         ),
         supported(
             "tidegate.dev/approvers",
             Application,
-            "Names of the people who may approve plans, comma-separated.",
+            "Names of the users who may approve plans, comma-separated.",
         ),
         supported(
             "tidegate.dev/depends-on",
@@ -204,7 +204,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             "tidegate.dev/rollout",
             ApplicationSet,
-            "Additional settings of progressive sync steps, as YAML.",
+            "Additional settings for progressive sync steps, as YAML.",
         ),
         supported(
             "tidegate.dev/deletion-sync",
@@ -219,7 +219,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             "tidegate.dev/deletions-approved",
             ApplicationSet,
-            "Token that approves the deletions that are waiting for approval.",
+            "Token that approves all deletions that are waiting for approval.",
         ),
         supported(
             "tidegate.dev/deletions-approval",
@@ -240,7 +240,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             HOOK_ATTEMPT,
             Internal,
-            "Attempt of the operation for which a hook was created, starting at 1.",
+            "Number of the operation attempt for which a hook was created, starting at 1.",
         ),
         supported(HOOK_PHASE, Internal, "Phase for which a hook was created."),
         supported(CLAIM_APPLICATION, Internal, "On a claim: name of the claimed application."),
@@ -249,7 +249,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             CLAIM_SUPERSEDE_REQUESTED_BY,
             Internal,
-            "On a claim: operation that asks the current holder to end.",
+            "On a claim: operation that asks the current holder to stop.",
         ),
         supported(
             CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER,

@@ -167,7 +167,7 @@ pub struct ClusterGenerator {
     /// Additional parameters by name, available as `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
-    /// True to generate a single parameter set that lists all clusters as `clusters`.
+    /// True if the generator returns a single parameter set that lists all clusters as `clusters`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub flat_list: bool,
     /// Fields that override those of `spec.template`.
@@ -266,7 +266,7 @@ pub struct ClusterDecisionResourceGenerator {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixGenerator {
     /// Two generators. The second is a template that is rendered with the first generator's parameters.
-    // The schema of a generator cannot contain itself, so `definitions` adds the nested schemas.
+    // A generator's schema can't contain itself, so `all_crds` adds the nested schemas.
     #[schemars(with = "Vec<UnknownFields>")]
     pub generators: Vec<ApplicationSetGenerator>,
     /// Fields that override those of `spec.template`.
@@ -282,7 +282,7 @@ pub struct MatrixGenerator {
 #[serde(rename_all = "camelCase")]
 pub struct MergeGenerator {
     /// Generators to merge. Later generators take precedence.
-    // The schema of a generator cannot contain itself, so `definitions` adds the nested schemas.
+    // A generator's schema can't contain itself, so `all_crds` adds the nested schemas.
     #[schemars(with = "Vec<UnknownFields>")]
     pub generators: Vec<ApplicationSetGenerator>,
     /// Names of the parameters that identify the sets to merge.

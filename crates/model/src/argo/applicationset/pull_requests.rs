@@ -1,4 +1,4 @@
-//! The generator `pullRequest` and its providers.
+//! The `pullRequest` generator and its providers.
 
 use std::collections::BTreeMap;
 
@@ -93,7 +93,7 @@ pub struct PullRequestGitlab {
     /// State that a merge request must have. Empty matches all states.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub pull_request_state: String,
-    /// True if the TLS certificate of the server is not verified.
+    /// True if the server's TLS certificate is not verified.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
     /// Reference to the ConfigMap entry that contains the trusted CA certificates.
@@ -120,7 +120,7 @@ pub struct PullRequestGitea {
     /// Labels that a pull request must have. All of them are required.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// True if the TLS certificate of the server is not verified.
+    /// True if the server's TLS certificate is not verified.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
     /// Unknown fields, preserved unchanged.
@@ -166,7 +166,7 @@ pub struct PullRequestBitbucketServer {
     /// Bearer token for the API. Used instead of `basicAuth`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bearer_token: Option<BearerToken>,
-    /// True if the TLS certificate of the server is not verified.
+    /// True if the server's TLS certificate is not verified.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
     /// Reference to the ConfigMap entry that contains the trusted CA certificates.

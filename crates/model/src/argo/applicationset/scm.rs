@@ -1,4 +1,4 @@
-//! The generator `scmProvider` and its providers.
+//! The `scmProvider` generator and its providers.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ pub struct ScmGenerator {
     /// Repositories of an account on AWS CodeCommit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aws_code_commit: Option<ScmAwsCodeCommit>,
-    /// Filters for repositories and branches. One filter of each kind must match (default: all repositories
-    /// and branches).
+    /// Filters for repositories and branches. At least one filter of each kind must match (default: all
+    /// repositories and branches).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<ScmFilter>,
     /// Protocol for cloning the repositories: `ssh` or `https`.
@@ -108,7 +108,7 @@ pub struct ScmGitlab {
     /// Topic that a project must have.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub topic: String,
-    /// True if the TLS certificate of the server is not verified.
+    /// True if the server's TLS certificate is not verified.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
     /// Reference to the ConfigMap entry that contains the trusted CA certificates.
@@ -136,7 +136,7 @@ pub struct ScmGitea {
     /// True if archived repositories are excluded.
     #[serde(default, skip_serializing_if = "is_false")]
     pub exclude_archived_repos: bool,
-    /// True if the TLS certificate of the server is not verified.
+    /// True if the server's TLS certificate is not verified.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
     /// Unknown fields, preserved unchanged.
@@ -179,7 +179,7 @@ pub struct ScmBitbucketServer {
     /// True if all branches are included instead of only the default branch.
     #[serde(default, skip_serializing_if = "is_false")]
     pub all_branches: bool,
-    /// True if the TLS certificate of the server is not verified.
+    /// True if the server's TLS certificate is not verified.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
     /// Reference to the ConfigMap entry that contains the trusted CA certificates.

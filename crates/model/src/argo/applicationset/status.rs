@@ -53,7 +53,7 @@ pub struct ApplicationSetCondition {
     /// Human-readable reason.
     #[serde(default)]
     pub message: String,
-    /// Time of the last change of `status`.
+    /// Time of the last change to `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
     /// Unknown fields, preserved unchanged.
@@ -81,7 +81,7 @@ pub struct ApplicationSetApplicationStatus {
     /// Target revisions, one for each source. Older versions of the controller wrote null.
     #[serde(default, deserialize_with = "null_as_empty")]
     pub target_revisions: Vec<String>,
-    /// Time of the last change of `status`.
+    /// Time of the last change to `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
     /// Unknown fields, preserved unchanged.

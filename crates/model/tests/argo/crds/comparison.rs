@@ -19,20 +19,20 @@ type DifferencePredicate = fn(&Difference) -> bool;
 
 /// Intended differences, and the reasons for them.
 const INTENDED_DIFFERENCES: [(&str, DifferencePredicate); 6] = [
-    ("unknown fields are kept, and reported: a server drops what no definition names", |one| {
+    ("Tidegate preserves and reports unknown fields, which an API server would otherwise drop", |one| {
         one.keyword == PRESERVE_UNKNOWN_FIELDS && one.theirs.is_null() && one.ours == json!(true)
     }),
-    ("a server of Kubernetes 1.20 that was built with a later Go takes an empty text for null", |one| {
+    ("Kubernetes 1.20 servers that were built with a newer Go version read an empty string as null", |one| {
         one.keyword == "nullable" && one.theirs.is_null() && is_taken_for_null(&one.path)
     }),
-    ("hydrated sources are not supported", |one| is_only_in_argo_cd(one, ".sourceHydrator")),
-    ("of projects, rules for people and what only warns are not read", |one| {
+    ("Tidegate doesn't support source hydration", |one| is_only_in_argo_cd(one, ".sourceHydrator")),
+    ("Tidegate doesn't read project roles or the settings for orphaned-resource warnings", |one| {
         is_only_in_argo_cd(one, ".spec.roles") || is_only_in_argo_cd(one, ".spec.orphanedResources")
     }),
-    ("Tidegate does not write tokens of roles", |one| {
+    ("Tidegate doesn't write the tokens of project roles", |one| {
         one.path == "AppProject.status" && is_only_in_argo_cd(one, ".status")
     }),
-    ("the steps of a deletion are what Argo CD proposes, and has not built", |one| {
+    ("Argo CD has proposed deletion steps but not implemented them", |one| {
         one.keyword == "field"
             && one.theirs.is_null()
             && one.path == "ApplicationSet.spec.strategy.deletionSync"
@@ -126,7 +126,7 @@ fn definitions_differ_only_where_intended() {
             let reason = INTENDED_DIFFERENCES.iter().position(|(_, holds)| holds(one));
             let Difference { path, keyword: word, theirs, ours } = one;
             let Some(reason) = reason else {
-                panic!("{path}: {word} is {theirs} in Argo CD's, and {ours} in ours")
+                panic!("{path}: {word} is {theirs} in Argo CD's definition and {ours} in Tidegate's")
             };
             used.insert(reason);
         }
@@ -136,7 +136,7 @@ fn definitions_differ_only_where_intended() {
             .filter(|at| !used.contains(at))
             .map(|at| INTENDED_DIFFERENCES[at].0)
             .collect();
-        assert!(unused.is_empty(), "no longer so: {unused:?}");
+        assert!(unused.is_empty(), "these intended differences don't exist anymore: {unused:?}");
     }
 }
 

@@ -88,7 +88,7 @@ fn assert_read_as<T: Resource + Serialize>(written: &Value, kept: &Value, strict
     let mut lost = Vec::new();
     collect_losses("", strict, kept, &back, &mut lost);
     assert!(lost.is_empty(), "{lost:#?}");
-    // A file is read in the same way as the resource that a server creates from it.
+    // Reading the file gives the same result as reading the resource that a server creates from the file.
     let file = argo::read_resource::<T>(written).unwrap_or_else(|error| panic!("{error}, of {written:#}"));
     let mut file = serde_json::to_value(&file).unwrap();
     drop_nulls(strict, &mut file);
@@ -107,9 +107,9 @@ fn assert_read(pair: &Pair, written: &Value) {
 }
 
 fn assert_both_accept(pair: &Pair, value: &Value) {
-    for (whose, definition) in [("Argo CD's", &pair.theirs), ("ours", &pair.ours)] {
+    for (whose, definition) in [("Argo CD's", &pair.theirs), ("Tidegate's", &pair.ours)] {
         let refusals = validation_errors(schema(definition), value);
-        assert!(refusals.is_empty(), "{whose} rejects {refusals:#?} of {value:#}");
+        assert!(refusals.is_empty(), "{whose} definition rejects {value:#}: {refusals:#?}");
     }
     assert_read(pair, value);
 }
@@ -197,7 +197,7 @@ fn compare_verdicts(pair: &Pair, tape: &[u8], verdicts: &mut Verdicts) {
     // Validates without the values that are accepted only for Kubernetes 1.20.
     let by_us = validation_errors(&pair.strict, &value);
     let is_same = by_them.is_empty() == by_us.is_empty();
-    assert!(is_same, "{path}: {by_them:#?}, and {by_us:#?} of {value:#}");
+    assert!(is_same, "{path}: Argo CD finds {by_them:#?} and Tidegate finds {by_us:#?} in {value:#}");
     match by_them.is_empty() {
         true => verdicts.accepted += 1,
         false => verdicts.rejected += 1,
@@ -205,7 +205,7 @@ fn compare_verdicts(pair: &Pair, tape: &[u8], verdicts: &mut Verdicts) {
     assert!(!by_us.is_empty() || accepts(schema(&pair.ours), &value), "{path}: {value:#}");
 }
 
-/// Both definitions reject the same values.
+/// Both definitions accept the same values and reject the same values.
 #[test]
 fn both_give_the_same_verdict() {
     for pair in PAIRS.iter() {
@@ -218,7 +218,7 @@ fn both_give_the_same_verdict() {
             })
             .unwrap();
         let Verdicts { accepted: taken, rejected: refused } = verdicts.into_inner();
-        assert!(taken > 50 && refused > 50, "{}: {taken} taken, {refused} refused", pair.kind);
+        assert!(taken > 50 && refused > 50, "{}: {taken} accepted, {refused} rejected", pair.kind);
     }
 }
 

@@ -85,7 +85,7 @@ fn check(path: &str, schema: &Value, value: &Value, found: &mut Vec<String>) {
             }
         };
         if !holds {
-            found.push(format!("{path}: {word} {wanted} does not hold of {value}"));
+            found.push(format!("{path}: {value} violates {word} {wanted}"));
         }
     }
     validate_nested(path, schema, value, found);
@@ -111,7 +111,7 @@ fn is_of_type(schema: &Map<String, Value>, value: &Value) -> bool {
         Some("string") => value.is_string(),
         Some("boolean") => value.is_boolean(),
         Some("integer") => is_integer(value),
-        Some(other) => panic!("a type {other}"),
+        Some(other) => panic!("unsupported type {other}"),
     }
 }
 
@@ -128,6 +128,6 @@ fn is_of_format(format: &str, value: &Value) -> bool {
         "date-time" => value.as_str().unwrap().parse::<jiff::Timestamp>().is_ok(),
         "int64" => value.is_i64(),
         "int32" => value.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
-        other => panic!("a format {other}"),
+        other => panic!("unsupported format {other}"),
     }
 }

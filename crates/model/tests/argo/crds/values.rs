@@ -1,5 +1,5 @@
-//! Generation of values that a schema allows, driven by a tape of choices. After the end of the tape, every
-//! choice is the smallest one.
+//! Generation of values that a schema allows, driven by a tape of choices. After the end of the tape, the
+//! generator always makes the smallest choice.
 
 use serde_json::{Map, Value, json};
 
@@ -36,12 +36,12 @@ pub(super) enum Fields {
 const HEALTH: [&str; 6] = ["Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown"];
 const SYNC: [&str; 4] = ["Synced", "OutOfSync", "Unknown", ""];
 
-/// Values for fields in which Argo CD's definition allows any string although its implementation recognizes
-/// only these values. It recomputes all other values.
+/// Values for fields in which Argo CD's definition allows any string, although its implementation recognizes
+/// only these values. Argo CD recomputes any other value.
 const KNOWN_TEXTS: [(&str, &[&str]); 5] = [
     (".health.status", &HEALTH),
     (".status.sync.status", &SYNC),
-    // Argo CD omits a status that is empty.
+    // Argo CD omits an empty status.
     (".status.resources.status", &["Synced", "OutOfSync", "Unknown"]),
     (".operationState.phase", &["Running", "Terminating", "Failed", "Error", "Succeeded"]),
     (".currentOperation.phase", &["Hydrating"]),
@@ -88,7 +88,7 @@ impl ValueGenerator<'_> {
             Some("string") => self.text(path, schema),
             Some("integer") => json!(self.tape.choose(&NUMBERS)),
             Some("boolean") => json!(self.includes_all_fields() || self.tape.next_below(2) == 1),
-            Some(other) => panic!("a type {other}"),
+            Some(other) => panic!("unsupported type {other}"),
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! jq is a programming language, and its programs can run forever. Selecting fields requires only a small
 //! part of it, so only that part is accepted. Every step descends into the object, values are never computed,
-//! references never point back up, and everything that multiplies the work is counted. The object's size
-//! therefore bounds the work without a timeout.
+//! references never point back up, and everything that multiplies the work is counted. The work is therefore
+//! bounded by the object's size, and a timeout isn't needed.
 
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Term};
@@ -21,12 +21,12 @@ use super::super::path::{Path, Step};
 const LENGTH_MAX: usize = 1_000;
 /// Maximum nesting depth of brackets, because the parser is recursive.
 const NESTING_MAX: usize = 32;
-/// Maximum number of `..` operators in an expression. Each one can multiply the work by the size of the
+/// Maximum number of `..` operators in an expression. Each operator can multiply the work by the size of the
 /// object.
 const DESCENTS_MAX: usize = 2;
 /// Maximum number of list constructors in an expression.
 const LISTS_MAX: usize = 4;
-/// Maximum number of ways in which commas and alternatives can reach the same field.
+/// Maximum number of ways that commas and alternatives can reach the same field.
 const BRANCHES_MAX: usize = 256;
 /// Maximum number of fields that an expression may select in one object.
 const PATHS_MAX: usize = 10_000;
@@ -101,7 +101,7 @@ pub enum JqError {
     NotAPath(String),
     /// Evaluating the expression could take too long.
     #[error(
-        "evaluation could take too long; use `..`, lists, commas and `//` less often, or split it into \
+        "evaluation could take too long; use `..`, lists, commas and `//` less often, or split the expression into \
          several expressions"
     )]
     TooMuchWork,
@@ -171,8 +171,8 @@ struct WorkEstimate {
 }
 
 impl WorkEstimate {
-    /// Returns the number of ways in which an expression can reach the same value. Rejects expressions that
-    /// do anything other than select fields.
+    /// Returns the number of ways that an expression can reach the same value. Rejects expressions that do
+    /// anything other than select fields.
     fn count_paths(&mut self, term: &Term<&str>) -> Result<usize, JqError> {
         let refused = |what: &str| Err(JqError::NotAPath(what.to_owned()));
         Ok(match term {

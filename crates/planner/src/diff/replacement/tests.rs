@@ -95,8 +95,8 @@ fn server_defaults_are_not_a_difference() {
             "{kind}: the managed fields alone are not enough"
         );
         assert_eq!(changed_paths(&target, &live, &with_server_defaults(&target)), [""; 0], "{kind}");
-        // If the object is applied later, Tidegate takes over the fields that it owns through updates, as
-        // before.
+        // If the object is applied instead of replaced, Tidegate takes over the fields that it owns through
+        // updates.
         let mut applied = target.clone();
         applied.set_annotation("argocd.argoproj.io/sync-options", "Prune=false");
         let mut was_replaced = live.clone();
@@ -114,9 +114,9 @@ fn added_and_removed_manifest_fields_are_differences() {
         (json!({"name": "m", "image": "x:1", "env": env}), &["args"]),
         (json!({"name": "m", "image": "x:1", "args": "one", "env": [env[0]]}), &["env/1"]),
         (json!({"name": "m", "image": "x:2", "args": "one", "env": [env[1]]}), &["env/0", "image"]),
-        // The server doesn't store the field.
+        // The server doesn't store the unknown field `odd`.
         (json!({"name": "m", "image": "x:1", "args": "one", "env": env, "odd": "x"}), &[]),
-        // Without the field, the server sets its default.
+        // A null `imagePullPolicy` counts as absent, so the server sets the default.
         (json!({"name": "m", "image": "x:1", "args": "one", "env": env, "imagePullPolicy": null}), &[]),
     ] {
         for kind in KINDS {

@@ -182,7 +182,7 @@ fn an_operation_consists_of_phases_waves_and_tasks() {
         ("sync / #1 Sync / #1 wave 0", 6_100, 6_400, "Succeeded", None),
         ("sync / #1 Sync / #1 wave 0 / #1 create ConfigMap settings", 6_100, 6_300, "Succeeded", None),
         ("sync / #1 Sync / #1 wave 1", 6_500, 9_000, "Failed", failed),
-        // The event doesn't have its own time. The object was deleted before the next event that has one.
+        // This event doesn't have a time. The object was deleted before the next event with a time.
         ("sync / #1 Sync / #1 wave 1 / #1 prune Secret old", 6_600, 9_000, "Succeeded", None),
         ("sync / #1 Sync / #1 wave 1 / #1 apply Pod server", 6_700, 9_000, "Failed", Some("no such image")),
         ("sync / #2 Sync", 10_100, 12_000, "Succeeded", None),
@@ -210,7 +210,7 @@ fn an_operation_consists_of_phases_waves_and_tasks() {
     let happened: Vec<(&str, i64)> = whole.events.iter().map(|one| (one.name, one.at.as_millis())).collect();
     assert_eq!(happened, [("attempt-failed", 9_000), ("retry-started", 10_000)]);
     let ids: BTreeSet<String> = made.iter().map(|span| span.id.to_string()).collect();
-    assert_eq!(ids.len(), made.len(), "each has an id of its own");
+    assert_eq!(ids.len(), made.len(), "all IDs are different");
     assert!(ids.iter().all(|id| id.len() == 16));
 }
 

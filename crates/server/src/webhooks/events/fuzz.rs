@@ -55,7 +55,7 @@ fn fuzz_webhooks() {
 fn fuzz_sender(provider: Provider, event: &str, body: &[u8]) {
     let sent = || Sender { provider, event: event.to_owned(), proof: Proof::Verified };
     let webhook_event = parse_event(&sent(), body).unwrap();
-    assert!(!webhook_event.changes.is_empty(), "{provider:?}: what is changed is right at first");
+    assert!(!webhook_event.changes.is_empty(), "{provider:?}: the unmodified body must be parsed");
     let seeds = [body, GITHUB, GENERIC];
     let text = ["refs/heads/", "refs/tags/", "\\ud800", "[[[[[[", "{\"a\":", ",", "null", "ssh://"];
     let try_one = |input: &[u8]| {

@@ -1,4 +1,4 @@
-//! Access after sign-in: users with access, its duration, and the permitted pages.
+//! Access after sign-in: permitted users, duration, and pages.
 
 use serde_json::json;
 use tidegate_server::{Limits, Rate, Settings};
@@ -54,7 +54,7 @@ fn a_group_gives_only_its_role_and_sign_out_ends_the_session() {
         ] {
             assert_eq!(server.request("POST", SYNC, headers, "{}").await.status, status, "{headers:?}");
         }
-        // A read-only user is rejected for actions that the page does not offer.
+        // The API rejects actions of a read-only user, even though the page does not offer them.
         provider.change(|manners| {
             manners.person =
                 json!({"email": "ben@example.com", "sub": "0002", "groups": ["developers", "others"]});
@@ -131,8 +131,7 @@ fn code_and_state_are_valid_once_and_in_their_own_browser() {
         assert_eq!(over(&ben.get(&back, "").await), refused);
         let own = ben.start_login("").await;
         assert_eq!(over(&ben.get(&back, "").await), refused);
-        // Ann's own state is used with another user's code, and the reverse. The provider or the cookie check
-        // detects this.
+        // Ann's code is combined with a wrong state: another login's state, an empty state, or no state.
         let state =
             |target: &str| target.split_once("state=").unwrap().1.split('&').next().unwrap().to_owned();
         for wrong in [

@@ -80,7 +80,7 @@ fn an_invalid_provider_response_is_named_and_not_trusted() {
                 let limits = Limits { provider_bytes: 64 << 10, provider_timeout, ..limits() };
                 let server = serve(&provider, WITH_SECRET, limits).await;
                 let mut visitor = Browser::new(&server);
-                // With the short time limit, another endpoint may have been too slow.
+                // The time limit is short, so another endpoint may have timed out first.
                 while visitor.get(BEGIN, "").await.status != 303 {}
                 let response = visitor.sign_in("").await;
                 assert!(

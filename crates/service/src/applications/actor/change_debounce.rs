@@ -14,10 +14,10 @@ use crate::applications::messages::AppMessage;
 
 /// Delay after the first change, during which more changes are collected.
 const DEBOUNCE_DELAY: Duration = Duration::from_millis(200);
-/// Delay while an operation is running. A comparison starts anyway when the operation ends.
+/// Longer delay while an operation is running, because a comparison starts anyway when the operation ends.
 const DEBOUNCE_DELAY_RUNNING: Duration = Duration::from_secs(5);
 /// Minimum pause between comparisons while objects keep changing: a multiple of the last comparison's
-/// duration, and a lower limit. The pause keeps rollouts visible without overloading the cluster.
+/// duration, with a lower limit. The pause keeps rollouts visible without overloading the cluster.
 const PAUSE_FACTOR: u32 = 4;
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// Delay before comparing again after the cluster denied a read, or after the comparison with the running
@@ -34,7 +34,7 @@ pub(super) struct PendingChange {
 pub(super) enum ChangeReason {
     /// Objects have changed. A comparison that is already running may have read the change.
     ObjectChange,
-    /// The last comparison was incomplete, so another one is needed even if nothing changes.
+    /// The last comparison was incomplete, so another comparison is needed even if nothing changes.
     Incomplete,
 }
 
@@ -47,7 +47,8 @@ impl ActorState {
         self.compare_if_due(myself);
     }
 
-    /// Starts the comparison if it is due. While an operation is running, the objects change constantly.
+    /// Requests the scheduled comparison if it is due. While an operation is running, objects change
+    /// constantly, so the comparison is due later.
     pub(super) fn compare_if_due(&mut self, myself: &ActorRef<AppMessage>) {
         // The running comparison may already include the change.
         let Some(PendingChange { since, reason }) = self.pending_change.filter(|_| !self.is_comparing) else {
@@ -67,7 +68,8 @@ impl ActorState {
         }
     }
 
-    /// Starts a comparison when a grace period ends, because no watch event reports its end.
+    /// Requests a comparison when an object's grace period ends, because no watch event reports the end of
+    /// the period.
     pub(super) fn compare_changed_health(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
         match self.next_health_change {
             Some(at) if at <= now => {

@@ -153,10 +153,9 @@ impl ActorState {
         }
     }
 
-    /// Returns the operation that has already deployed the requested state, so that no hook runs twice. The
-    /// Application must be in sync with that state. Returns `None` if the state must be deployed. Only a
-    /// comparison that started after the end of that operation counts as evidence. If necessary, this
-    /// function requests one.
+    /// Returns evidence that an operation has already deployed the requested state, so that no hook runs
+    /// twice. Returns `None` if the state must be deployed. Only a comparison that started after that
+    /// operation ended counts as evidence. If there is no such comparison, this function requests it.
     fn deployed_evidence(
         &mut self,
         myself: &ActorRef<AppMessage>,
@@ -199,7 +198,8 @@ impl ActorState {
         let is_of_other_revisions = newest.as_ref().map(|one| &one.revisions) != compared.as_ref();
         match sync.map(|sync| sync.status) {
             Some(SyncStatusCode::Synced) => Ok(Some(DeployedEvidence::Deployed(by))),
-            // The Application is out of sync with newer revisions. This doesn't contradict the deployment.
+            // The Application is only out of sync with newer revisions, which doesn't contradict the
+            // deployment.
             Some(SyncStatusCode::OutOfSync) if is_of_other_revisions => {
                 Ok(Some(DeployedEvidence::Deployed(by)))
             }
@@ -208,7 +208,7 @@ impl ActorState {
                 Ok(Some(DeployedEvidence::Unconfirmed))
             }
             Some(SyncStatusCode::Unknown) | None => Err(format!(
-                "operation {by} deployed this target, but the comparison that confirms it failed; see the conditions of application {}",
+                "operation {by} deployed this target, but the comparison that should confirm the deployment failed; see the conditions of application {}",
                 self.key
             )),
         }
@@ -318,7 +318,7 @@ impl ActorState {
         placed.is_some() && (placed == self.running_operation || placed == self.child_operations.current)
     }
 
-    /// Returns true if it is still possible to prevent the requested operation from starting.
+    /// Returns true if the requested operation can still be prevented from starting.
     pub(super) fn can_be_withheld(&self, request: &OperationRequest) -> bool {
         operation::engine_id(request).is_none()
             || rollout_operation::is_of_rollout(request) && !self.is_child_in_engine()
@@ -337,7 +337,7 @@ impl ActorState {
         rollout_operation::withdraw_operation(&mut self.application, operation, now);
     }
 
-    /// Stops handing over the operation to the engine. Returns true if the engine definitely hasn't received
+    /// Stops handing the operation over to the engine. Returns true if the engine definitely hasn't received
     /// the operation.
     async fn cancel_handover(&mut self, operation: OperationId) -> bool {
         self.operation_tasks.shutdown().await;
@@ -363,7 +363,8 @@ impl ActorState {
         self.tasks.spawn(end_in_engine(Arc::clone(&self.shared), (operation, by.to_owned()), reply));
     }
 
-    /// Keeps an operation that was requested from an earlier actor, if the engine has received the operation.
+    /// Restores the current operation, which a previous actor of this Application accepted. Withdraws the
+    /// operation if the engine hasn't received it.
     pub(super) async fn restore_child(&mut self, now: Timestamp) {
         let Some(placed) = rollout_operation::current_rollout_operation(&self.application) else { return };
         match operation_history::is_operation_known(&self.shared, placed).await {

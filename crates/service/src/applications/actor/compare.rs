@@ -25,7 +25,7 @@ impl ActorState {
             compared;
         self.comparison_cache = cache;
         if with.ended_operations != self.ended_operations || self.application.operation.is_some() {
-            // The watches may report the operation's writes only later.
+            // The watches may not have reported the operation's writes yet.
             self.comparison_cache.clear();
         }
         if let Some(objects) = objects
@@ -35,7 +35,7 @@ impl ActorState {
             let all_up_to = self.shared.watches.set_objects(&self.key, place, objects, &since);
             match all_up_to {
                 Some(mark) => self.comparison_cache.extend_to(mark),
-                // The objects must be read from the cluster again.
+                // The cached result may be outdated, so the next comparison must read the objects again.
                 None if self.shared.watches.is_outdated(&self.key) => self.comparison_cache.clear(),
                 None => {}
             }
@@ -66,7 +66,7 @@ impl ActorState {
         if self.shared.store.is_shared() {
             self.application.status.controller_namespace = self.shared.store.project_namespace();
         }
-        // From now on, use the revisions of this comparison.
+        // The revisions of this comparison replace those from the preparation.
         self.prepared_revisions = None;
         self.mark_plan_stale();
         self.record_operation_comparison(operation_relation);
@@ -83,7 +83,7 @@ impl ActorState {
             return;
         };
         if self.unknown_cluster_reason().is_some() {
-            // Compare again once the cluster has responded or failed to respond.
+            // Wait until the cluster has responded or failed to respond.
             return;
         }
         // The comparison includes all changes reported before it started.

@@ -6,13 +6,13 @@ use tidegate_model::Requester;
 
 use super::ActorState;
 
-/// Name to show if the person is unknown.
+/// Name to record if the user who confirmed the deletions is unknown.
 const UNKNOWN_PERSON: &str = "unknown";
 
 impl ActorState {
-    /// Passes the confirmation to the operation. Does this again after each new plan, because a new plan
-    /// prompts again. Every step checks the confirmation, so it doesn't matter in which order the annotation,
-    /// the prompt and the start of this process occur.
+    /// Forwards a confirmation to the running operation, and repeats this after each new plan, because a new
+    /// plan prompts again. Every step calls this function, so the order of the annotation, the prompt and the
+    /// start of this process doesn't matter.
     pub(super) async fn confirm_deletions(&mut self) {
         let Some(request) = &self.application.operation else { return };
         let Some(id) = operation::engine_id(request).filter(|id| self.running_operation == Some(*id)) else {

@@ -62,7 +62,7 @@ impl ActorState {
         {
             let current = current.map(|id| format!(": {id}")).unwrap_or_default();
             return Err(format!(
-                "operation {meant} of application {} is no longer running, but another one is{current}; check that operation before you \
+                "operation {meant} of application {} has ended, and another operation is running{current}; check that operation before you \
                  terminate it",
                 self.key
             ));
@@ -70,7 +70,7 @@ impl ActorState {
         self.terminate_current(by).await
     }
 
-    /// Terminates the current operation, whatever its state.
+    /// Terminates the current operation, even if it has not started yet.
     pub(super) async fn terminate_current(&mut self, by: &str) -> Result<(), String> {
         let Some(request) = &self.application.operation else {
             return Err("Unable to terminate operation. No operation is in progress".to_owned());
@@ -96,7 +96,7 @@ impl ActorState {
         if let Some(revisions) = self.rejected_revisions() {
             operation::set_revisions(&mut self.application, &revisions);
         }
-        // Keep the time at which the wait started in the status.
+        // The start time in the status remains the time at which the operation started to wait.
         let state = self.application.status.operation_state.as_ref();
         let since =
             state.filter(|state| state.finished_at.is_none()).map(|state| state.started_at.timestamp());
@@ -105,7 +105,8 @@ impl ActorState {
             &mut self.application,
             EngineProgress { started_at, ..EngineProgress::terminated(by, now) },
         );
-        // Only the persisted state keeps the operation from starting.
+        // Persist immediately, because after a crash only the persisted state keeps the operation from
+        // starting.
         self.is_urgent = true;
         if self.application.operation.is_none() {
             let Requester { name: by, reason } = Requester::parse(by);
@@ -156,8 +157,8 @@ impl ActorState {
         self.is_preparing = false;
         match prepared {
             Ok((revisions, id)) => {
-                // The resolved commit may be newer than the last observed one. The dependencies must use the
-                // same commit.
+                // The resolved commit may be newer than the last observed commit. The dependencies must use
+                // the same commit.
                 self.prepared_revisions = Some(revisions.clone());
                 let is_held = self.dependencies_not_ready().is_some();
                 let Some(request) = &mut self.application.operation else { return };
@@ -222,7 +223,7 @@ impl ActorState {
     }
 
     /// Updates the status for an operation that doesn't have an ID yet and isn't waiting. Otherwise, the
-    /// status would show the previous operation until the new one reports progress.
+    /// status would show the previous operation until the new operation reports progress.
     pub(super) fn reset_operation_status(&mut self, now: Timestamp) {
         let has_no_id = self
             .application

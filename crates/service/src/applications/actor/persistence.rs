@@ -5,21 +5,22 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use ractor::ActorRef;
+use tidegate_application::AppKey;
 use tidegate_application::refresh::REFRESH_ANNOTATION;
 use tidegate_application::{approval, conditions, operation, refresh, supersede};
 use tidegate_executor::EngineError;
 use tidegate_model::argo::{Application, ConditionType, OperationRequest, SyncStatusCode};
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
+use tidegate_stores::applications::ExternalTermination;
 use tokio::task::JoinHandle;
 
 use super::{ActorState, RETRY_DELAY};
 use crate::applications::messages::AppMessage;
 use crate::applications::shared_state::SharedState;
 use crate::applications::status_log;
-use crate::applications::store::{AppKey, ExternalTermination};
 
 /// Minimum interval between writes while no client is waiting. To avoid overloading a busy server, the
-/// interval is at least the factor times the duration of the last write, but at most the maximum.
+/// interval grows to the factor times the duration of the last write, up to the maximum.
 const WRITE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 const WRITE_INTERVAL_FACTOR: u32 = 30;
 const WRITE_INTERVAL_MAX: Duration = Duration::from_secs(10);
@@ -33,10 +34,10 @@ const NEWER_COMMIT_DELAY: Duration = Duration::from_secs(5);
 /// Maximum number of concurrent writes during shutdown, and the time limit for all of them together.
 const CONCURRENT_WRITES_MAX: usize = 16;
 const FINAL_WRITES_TIMEOUT: Duration = Duration::from_secs(5);
-/// Type of the condition that reports failed writes. The condition is published but not written.
+/// Condition type for failed writes. The condition is published but not persisted.
 const FAILED_WRITE_CONDITION: &str = "StatusWriteError";
 
-/// Type of the condition that reports other clients repeatedly writing to the status.
+/// Condition type for repeated writes to the status by other clients.
 const OVERWRITTEN_CONDITION: &str = "StatusOverwrittenWarning";
 /// Number of overwrites that are treated as a conflict, the maximum time between two of them, and the minimum
 /// interval between restores during a conflict.
@@ -44,12 +45,12 @@ const CONFLICT_OVERWRITES: u32 = 5;
 const CONFLICT_WINDOW: Duration = Duration::from_secs(120);
 const RESTORE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Tracks how other clients overwrite the persisted state.
+/// Overwrites of the persisted state by other clients.
 #[derive(Default)]
 pub(super) struct OverwriteTracker {
     /// True if the state hasn't been restored yet.
     is_restore_due: bool,
-    /// Number of consecutive overwrites, and the time of the most recent one.
+    /// Number of consecutive overwrites, and the time of the most recent overwrite.
     count: u32,
     last_at: Timestamp,
 }
@@ -91,14 +92,14 @@ fn can_write_be_delayed(written: Option<&OperationRequest>, request: Option<&Ope
     written == request || request.is_none_or(is_repeatable)
 }
 
-/// Returns true if the Application would request the operation again if it were lost. This is not the case
-/// for an operation with a plan, because the plan may have been approved.
+/// Returns true if the operation may be lost in a crash, because the Application would request the operation
+/// again. An operation with a plan must not be lost, because the plan may have been approved.
 fn is_repeatable(request: &OperationRequest) -> bool {
     let is_bare = operation::engine_id(request).is_none() && approval::requested_plan(request).is_none();
     request.initiated_by.automated && is_bare && supersede::successor_of(request).is_none()
 }
 
-/// Returns true if the only difference is that the Application is now also in sync with a newer commit.
+/// Returns true if the two states differ only in the commit with which the Application is in sync.
 fn differs_only_in_commit(known: &Application, now: &Application) -> bool {
     let (Some(before), Some(after)) = (&known.status.sync, &now.status.sync) else { return false };
     if after.status != SyncStatusCode::Synced || before.status != after.status {
@@ -109,10 +110,11 @@ fn differs_only_in_commit(known: &Application, now: &Application) -> bool {
     known == *now && before.compared_to == after.compared_to
 }
 
-/// Operation that, according to the status, must end. The ID is `None` before the operation starts.
+/// Operation that must end because its phase in the status is `Terminating`. The ID is `None` before the
+/// operation starts.
 pub(super) struct RequestedEnd(Option<OperationId>);
 
-/// Returns the requested operation if, according to the status, it must end.
+/// Returns the requested operation if its phase in the status is `Terminating`.
 pub(super) fn requested_end(application: &Application) -> Option<RequestedEnd> {
     let request = operation::engine_id(application.operation.as_ref()?);
     let state = application.status.operation_state.as_ref()?;
@@ -130,8 +132,8 @@ pub(super) fn remove_write_condition(application: &mut Application) {
     application.status.conditions.retain(|one| one.kind.to_string() != FAILED_WRITE_CONDITION);
 }
 
-/// Persists the remaining published state after all actors have stopped. State that can't be written in
-/// time is restored from the log at the next start.
+/// Persists the remaining published state after all actors have stopped. State that can't be written before
+/// the timeout is restored from the log at the next start.
 pub(crate) async fn persist_remaining(shared: &SharedState) {
     shared.store.await_writes().await;
     let left = shared.unpersisted.take();
@@ -152,14 +154,14 @@ pub(crate) async fn persist_remaining(shared: &SharedState) {
 impl ActorState {
     /// Publishes changes, and persists them at most once per second. Changes to the operation are persisted
     /// immediately, before the operation starts. If a write fails, the reason is published and the write is
-    /// retried later. A slow write continues in the background. It only blocks other writes and work that
+    /// retried later. A slow write continues in the background and blocks only other writes and work that
     /// depends on it.
     pub(super) async fn persist(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
         self.persist_within(myself, Some(WRITE_WAIT_MAX)).await
     }
 
     /// Publishes and persists changes, no matter how long the write takes, because a caller is waiting for
-    /// it.
+    /// the result.
     pub(super) async fn persist_now(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
         self.persist_within(myself, None).await
     }
@@ -254,7 +256,7 @@ impl ActorState {
         Some(written)
     }
 
-    /// Returns true if the write can be delayed. In that case, also schedules it.
+    /// Returns true and schedules the write if the write can be delayed.
     fn can_write_wait(&mut self, myself: &ActorRef<AppMessage>) -> bool {
         let (is_put_back, now) = (self.should_restore(), self.now());
         let request = self.application.operation.as_ref();
@@ -289,7 +291,7 @@ impl ActorState {
                 .saturating_mul(WRITE_INTERVAL_FACTOR)
                 .clamp(WRITE_INTERVAL_MIN, WRITE_INTERVAL_MAX),
         };
-        // The clock may have been set back since then.
+        // The clock may have been set back since these times were recorded.
         let (since, persisted_at) = (since.min(now), self.persisted_at.min(now));
         let mut due = persisted_at + every;
         if is_write_imminent {
@@ -325,7 +327,8 @@ impl ActorState {
             return;
         }
         let by = self.shared.store.writer_of_phase(&self.key).await;
-        self.end_operation(&by.unwrap_or_else(|| "the writer of the phase Terminating".to_owned())).await;
+        self.end_operation(&by.unwrap_or_else(|| "the client that set the Terminating phase".to_owned()))
+            .await;
     }
 
     /// Ends the operation if another client set its phase to `Terminating` while the service was stopped. If
@@ -425,7 +428,7 @@ impl ActorState {
             _ => "; the requested operation starts when the status is stored",
         };
         let message = format!(
-            "cannot store the application's status, so other clients see an outdated one: {reason}; retrying \
+            "cannot store the application's status, so other clients see an outdated status: {reason}; retrying \
              every {} s{begins}",
             RETRY_DELAY.as_secs()
         );

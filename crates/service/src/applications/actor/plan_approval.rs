@@ -111,7 +111,7 @@ impl ActorState {
         Some(awaited)
     }
 
-    /// Returns the plan for which the operation is waiting for approval, if there is one yet.
+    /// Returns the operation's plan that is waiting for approval, if the plan has been created.
     fn pending_plan_of(&self, request: &OperationRequest) -> Option<&PendingPlan> {
         let plan = approval::requested_plan(request)?;
         self.approval_state.pending_plan.as_ref().filter(|one| one.summary.hash.to_string() == plan)
@@ -136,7 +136,7 @@ impl ActorState {
     }
 
     /// Withdraws the waiting plan, so that a later request for the same operation doesn't reuse it. `by` is
-    /// the person who withdraws the plan and is mentioned in later errors. The returned future persists the
+    /// the user who withdraws the plan; later errors name this user. The returned future persists the
     /// withdrawal.
     pub(super) fn withdraw_plan(
         &mut self,
@@ -192,7 +192,7 @@ impl ActorState {
         });
     }
 
-    /// Handles the result of planning the operation `about` or checking its plan.
+    /// Handles the result of planning the `about` operation or of checking its plan.
     pub(super) fn handle_plan_check(&mut self, about: &OperationRequest, looked: PlanCheck) {
         self.approval_state.is_checking = false;
         let now = self.now();
@@ -250,7 +250,7 @@ impl ActorState {
     }
 
     /// Returns the request to repeat if an operation ended before its first write because its plan was
-    /// outdated or had just become subject to approval.
+    /// outdated or because an approval had just become required.
     pub(super) fn repeat_request(&self, ended: &EngineProgress) -> Option<OperationRequest> {
         let request = self.application.operation.as_ref().filter(|_| ended.finished_at.is_some())?;
         let is_required =

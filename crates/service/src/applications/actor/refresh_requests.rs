@@ -20,8 +20,8 @@ enum WaiterState {
 }
 
 impl ActorState {
-    /// Requests a comparison. Once an Application's deletion has started, the Application is no longer
-    /// compared. In that case, the request retries the deletion.
+    /// Requests a comparison. After an Application's deletion has started, the Application isn't compared,
+    /// and the request retries the deletion instead.
     pub(super) fn refresh(&mut self, level: RefreshLevel, reply: Reply) {
         self.request_comparison(level);
         self.refresh_waiters.push(RefreshWaiter { reply, state: WaiterState::Waiting });

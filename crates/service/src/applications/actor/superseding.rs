@@ -19,12 +19,12 @@ use crate::applications::run_operation;
 /// Requests that are waiting for the current operation to end.
 #[derive(Default)]
 pub(super) struct SupersedeState {
-    /// Operation that is being ended so that another one can start.
+    /// Operation that is being ended so that another operation can start.
     ending_operation: Option<OperationId>,
-    /// Current step of the operation, if it must not be interrupted.
+    /// Current step of the operation, if the step must not be interrupted.
     uninterruptible_step: Option<String>,
-    /// Comparison of two sets of manifests: those of the last comparison, and those of the operation that was
-    /// running when it started.
+    /// Relation between the last comparison's manifests and the manifests of the operation that was running
+    /// when the comparison started.
     last_comparison: OperationRelation,
     /// Revisions that were compared last.
     revisions: Vec<String>,
@@ -40,9 +40,9 @@ impl ActorState {
         }
         let refused = self.set_operation(supersede::normalize_written_request(request), None).err().map(|reason| {
             format!(
-                "the operation in the resource is rejected: {reason}; to run it after the running operation, \
-                 set {POLICY_INFO} in its info to queue; to replace the running operation, set it to \
-                 supersede"
+                "the operation in the resource is rejected: {reason}; set {POLICY_INFO} in the operation's info \
+                 to queue to run the operation after the running operation, or to supersede to replace the \
+                 running operation"
             )
         });
         self.set_condition(OPERATION_REFUSED_CONDITION, refused.as_slice(), self.now());
@@ -63,7 +63,8 @@ impl ActorState {
         }
     }
 
-    /// Records the result of a finished comparison. The rest of its outcome is in the status.
+    /// Records the relation between a finished comparison's manifests and the running operation's manifests.
+    /// The rest of the comparison's outcome is in the status.
     pub(super) fn record_operation_comparison(&mut self, compared: OperationRelation) {
         (self.supersede_state.last_comparison, self.supersede_state.revisions) =
             (compared, self.newest_revisions());
@@ -74,9 +75,9 @@ impl ActorState {
         newest.map(|sync| revisions_of_fields(&sync.revision, &sync.revisions)).unwrap_or_default()
     }
 
-    /// Returns how the newest manifests differ from the running operation's manifests, or `None` until a
-    /// comparison has covered both. A comparison by an earlier process, of a different operation or of other
-    /// revisions doesn't count.
+    /// Returns the relation between the newest manifests and the running operation's manifests, or `None`
+    /// until a comparison has covered both. Comparisons by an earlier process, with a different operation or
+    /// with other revisions don't count.
     fn newest_manifests(&self) -> Option<ManifestComparison> {
         let SupersedeState { last_comparison, revisions, .. } = &self.supersede_state;
         let current = self.application.operation.as_ref().and_then(operation::engine_id)?;
@@ -92,7 +93,7 @@ impl ActorState {
         }
     }
 
-    /// Decides based on the last comparison if the operation must end. Sets the condition for waiting
+    /// Decides from the last comparison if the operation must end, and sets the condition about waiting
     /// requests.
     pub(super) fn decide_supersede(&mut self, now: Timestamp) -> SupersedeDecision {
         let newest = self.newest_manifests().unwrap_or_default();
@@ -124,8 +125,8 @@ impl ActorState {
         decided
     }
 
-    /// Ends the operation if this has been decided and is currently safe. Called again whenever the operation
-    /// makes progress.
+    /// Ends the operation if this was decided and the operation can currently be ended safely. The actor
+    /// calls this function again whenever the operation makes progress.
     pub(super) async fn supersede_operation(
         &mut self,
         myself: &ActorRef<AppMessage>,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use tidegate_application::AppKey;
 use tidegate_application::dependencies::{self, dependency_delay, format_cycle};
 use tidegate_application::operation;
 use tidegate_application::refresh::RefreshLevel;
@@ -11,9 +12,8 @@ use tidegate_model::Timestamp;
 use super::ActorState;
 use crate::applications::dependency_graph::{to_key, to_name};
 use crate::applications::messages::SupervisorMessage;
-use crate::applications::store::AppKey;
 
-/// Type of the condition for dependencies, which is specific to Tidegate.
+/// Condition type for dependency cycles, which is specific to Tidegate.
 const DEPENDENCY_CONDITION: &str = "DependencyError";
 /// Maximum number of dependencies to list in a message.
 const DEPENDENCIES_NAMED_MAX: usize = 5;
@@ -30,8 +30,8 @@ impl ActorState {
         }
     }
 
-    /// Returns true if the requested operation must wait, and stores the reason in its state. Sets a
-    /// condition if there is a dependency cycle.
+    /// Returns true if the requested operation must wait, and stores the reason in the operation's state.
+    /// Sets a condition if there is a dependency cycle.
     pub(super) fn should_operation_wait(&mut self, now: Timestamp) -> bool {
         // Register before checking, so that later changes to the dependencies are reported.
         let dependencies = dependencies::dependencies_of(&self.application).iter().map(to_key).collect();
@@ -138,13 +138,13 @@ impl ActorState {
         let Some(keep) =
             self.shared.dependencies.blocking_dependents(&self.key, &self.shared.application_cache)
         else {
-            return Some("the list of Applications that depend on this one".to_owned());
+            return Some("the list of Applications that depend on this Application".to_owned());
         };
         keep.first().map(|(other, found)| match found.is_deleting() {
             true => format!("{other}, which depends on this Application, to be deleted first"),
             false => format!(
                 "{other}, which depends on this Application: delete {other} first, or remove this dependency \
-                 from its annotation {}",
+                 from its {} annotation",
                 dependencies::DEPENDS_ON
             ),
         })

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
+use tidegate_application::AppKey;
 use tidegate_application::approval::{PlanRequesters, requested_plan, waiting_plan};
 use tidegate_application::operation;
 use tidegate_executor::effects::{Mask, ObjectDifference};
 use tidegate_executor::{Clock as _, StoredPlan, SystemClock};
 use tidegate_model::argo::{Application, OperationRequest, SyncOperation};
 use tidegate_model::{Plan, PlanApproval, Warning, normalize_reason};
+use tidegate_state::error::ServiceError;
+use tidegate_state::stored_plans::{StoredPlanMetadata, is_hash};
+use tidegate_state::summaries::{PlanState, PlanSummary};
 use tokio::sync::broadcast;
 
 use super::ApplicationService;
 use crate::applications::messages::{PlanReference, SupervisorMessage};
 use crate::applications::plan_approval::{self, with_plans};
-use crate::applications::store::AppKey;
-use crate::error::ServiceError;
-use crate::stored_plans::{StoredPlanMetadata, is_hash};
-use crate::summaries::{PlanState, PlanSummary};
 
 impl ApplicationService {
     /// Returns the stored plans of one Application, or of all Applications, newest first. If `requester` is
@@ -38,8 +38,8 @@ impl ApplicationService {
         self.shared.plans.as_ref().map(|plans| plans.subscribe())
     }
 
-    /// Returns the stored plan with the given hash or hash prefix, optionally only if it belongs to a certain
-    /// Application. `requester` has the same effect as in [`Self::plans`].
+    /// Returns the stored plan with the given hash or hash prefix, optionally only if the plan belongs to a
+    /// certain Application. `requester` has the same effect as in [`Self::plans`].
     pub async fn stored_plan(
         &self,
         text: Option<&str>,
@@ -175,7 +175,8 @@ impl ApplicationService {
         checked.map_err(|error| ServiceError::NotAllowed { message: error.to_string() })
     }
 
-    /// Makes an Application execute a plan exactly as it was stored. Returns once the request is durable.
+    /// Requests an operation that executes a plan exactly as the plan was stored. Returns once the request is
+    /// durable.
     pub async fn sync_plan(
         &self,
         text: Option<&str>,
@@ -204,7 +205,8 @@ impl ApplicationService {
                 "plan {short} of application {key} needs {who}: `tidegate app approve {key} {short}`"
             )));
         }
-        // A rejected plan must not be treated as executed, so that the user can request its execution again.
+        // Check the plan before it is marked as executed, so that the user can request its execution again
+        // after a rejection.
         plan_approval::check_plan(&self.shared, &application, plan, allow_drift).await?;
         operation::set_reason(&mut request, &reason);
         let plan = Some(PlanReference { hash: line.hash, allow_drift });
@@ -310,31 +312,33 @@ impl ApplicationService {
         let denied = || policy.as_ref()?.check_approval(askers, &line.approvals, requester?).err();
         let approval_denied_reason =
             missing_approval.as_ref().and_then(|_| denied()).map(|error| error.to_string());
-        PlanSummary { approval_denied_reason, ..PlanSummary::new(line, state, (missing_approval, reason)) }
+        PlanSummary { approval_denied_reason, ..summarize_plan(line, state, (missing_approval, reason)) }
     }
 }
 
-impl PlanSummary {
-    /// Summarizes a plan's metadata, state, missing approval, and the reason for the request.
-    fn new(line: &StoredPlanMetadata, state: PlanState, (missing, reason): (Option<String>, String)) -> Self {
-        let AppKey { namespace, name } = AppKey::parse(&line.application);
-        let number = |count: &usize| u64::try_from(*count).unwrap_or(u64::MAX);
-        Self {
-            hash: line.hash.to_string(),
-            namespace,
-            name,
-            revision: line.revision.clone(),
-            created_at: line.made_at,
-            initiated_by: line.by.clone(),
-            reason,
-            actions: line.actions.iter().map(|(action, count)| (action.clone(), number(count))).collect(),
-            approvals: line.approvals.clone(),
-            withdrawn_by: line.withdrawn_by.clone(),
-            state,
-            missing_approval: missing,
-            approval_denied_reason: None,
-            operation: line.operation,
-        }
+/// Summarizes a plan's metadata, state, missing approval, and the reason for the request.
+fn summarize_plan(
+    line: &StoredPlanMetadata,
+    state: PlanState,
+    (missing, reason): (Option<String>, String),
+) -> PlanSummary {
+    let AppKey { namespace, name } = AppKey::parse(&line.application);
+    let number = |count: &usize| u64::try_from(*count).unwrap_or(u64::MAX);
+    PlanSummary {
+        hash: line.hash.to_string(),
+        namespace,
+        name,
+        revision: line.revision.clone(),
+        created_at: line.made_at,
+        initiated_by: line.by.clone(),
+        reason,
+        actions: line.actions.iter().map(|(action, count)| (action.clone(), number(count))).collect(),
+        approvals: line.approvals.clone(),
+        withdrawn_by: line.withdrawn_by.clone(),
+        state,
+        missing_approval: missing,
+        approval_denied_reason: None,
+        operation: line.operation,
     }
 }
 
@@ -368,7 +372,8 @@ fn masked_plan(kept: StoredPlan) -> Plan {
     plan
 }
 
-/// Returns the operation that executes a stored plan. It has the same options as a sync without a plan.
+/// Returns the operation that executes a stored plan. The operation has the same options as a sync without a
+/// plan.
 fn plan_operation(application: &Application, plan: &StoredPlan, by: String) -> OperationRequest {
     let request = &plan.request;
     let policy = application.spec.sync_policy.clone().unwrap_or_default();

@@ -9,7 +9,7 @@ use tidegate_model::{Gvk, Object};
 
 use crate::applications::testing::TestEnvironment;
 
-/// Maximum number of real comparisons before the cache must be used.
+/// Maximum number of comparisons that send requests before the cache must take effect.
 const ATTEMPTS_MAX: usize = 200;
 const COMPARISONS: usize = 20;
 
@@ -48,7 +48,7 @@ async fn compare_until_cached(environment: &TestEnvironment, name: &str) {
             return;
         }
     }
-    panic!("each comparison asks: {:?}", &environment.calls()[environment.calls().len() - 20..]);
+    panic!("every comparison sends requests: {:?}", &environment.calls()[environment.calls().len() - 20..]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -108,7 +108,7 @@ async fn every_change_is_detected() {
     environment.commit("web", &manifests(&[config_map("one", "1"), config_map("two", "2")]));
     environment.compare("web", RefreshLevel::Forced).await;
     compare_until(&environment, "web", SyncStatusCode::OutOfSync).await;
-    // Repeat this with a cluster that is in sync with the manifests.
+    // Change the manifests back, so that the cluster is in sync with them.
     compare_until_cached(&environment, "web").await;
     environment.commit("web", &manifests(&[config_map("one", "1"), config_map("two", "1")]));
     environment.compare("web", RefreshLevel::Forced).await;
@@ -122,7 +122,7 @@ async fn a_newly_installed_kind_is_detected() {
         "metadata": {"name": "one", "namespace": "web"}, "spec": {"size": 1}});
     let text = manifests(&[config_map("one", "1"), gadget]);
     let mut environment = TestEnvironment::new(&[("web", &text)]).await;
-    // At this point, the discovery data is cached.
+    // These comparisons fill the discovery cache before the kind is installed.
     for _ in 0..COMPARISONS {
         environment.compare("web", RefreshLevel::Latest).await;
     }

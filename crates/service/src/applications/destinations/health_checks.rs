@@ -12,11 +12,11 @@ use tidegate_kube::{
     ClusterConnection, ClusterSecret, ConnectError, ConnectOptions, KubeCluster, connect_to_cluster,
 };
 use tidegate_model::{Destination, Gvk, Impersonation, Object, canonical_server};
+use tidegate_state::error::ServiceError;
 use tokio::sync::Semaphore;
 
 use super::{CONCURRENT_COMPARISONS_MAX, Destinations, ServerConnection};
 use crate::applications::repositories::RepositoryFiles;
-use crate::error::ServiceError;
 
 /// Delays before listing the Secrets again.
 const RELIST_DELAYS: WatchBackoff =
@@ -27,8 +27,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Destinations {
-    /// Checks the declared clusters for as long as the future is polled. Calls `notify` whenever a cluster
-    /// becomes usable or unusable. Adds a cluster to the engine the first time that it becomes usable.
+    /// Checks the declared clusters while the future is polled. Calls `notify` whenever a cluster becomes
+    /// usable or unusable. Adds a cluster to the engine when the cluster first becomes usable.
     pub(crate) async fn run_health_checks(&self, engine: &Engine, notify: impl Fn()) {
         let mut changes = self.0.changed.subscribe();
         let mut is_first = true;
@@ -45,7 +45,7 @@ impl Destinations {
                     Ok(()) => notify(),
                     Err(_) => return,
                 },
-                // All Applications have already been notified.
+                // By now, all Applications have been notified of the change.
                 () = tokio::time::sleep(CHECK_INTERVAL) => {
                     self.state_mut().has_managed_changed = false;
                 }
@@ -64,7 +64,7 @@ impl Destinations {
         }
     }
 
-    /// Watches the Secrets in a namespace of the managed cluster for as long as the future is polled.
+    /// Watches the Secrets in a namespace of the managed cluster while the future is polled.
     pub(crate) async fn watch_secrets(&self, namespace: String) {
         let scope =
             Scope { gvk: Gvk::new("", "v1", "Secret"), namespace: Some(namespace), detail: Detail::Full };
@@ -118,7 +118,7 @@ impl Destinations {
     /// Checks all clusters. Returns true if anything has changed.
     pub(super) async fn check_all(&self, engine: &Engine) -> bool {
         let declared = self.state().declared.clone();
-        // Two spellings of a server address refer to the same server.
+        // Different spellings of a server address can refer to the same server.
         let servers: Vec<String> =
             declared.iter().map(|one| canonical_server(&one.connection.server)).collect();
         let of_server = |server: &str| -> Vec<&ClusterSecret> {
@@ -139,7 +139,7 @@ impl Destinations {
             }
             let secrets: Vec<&str> =
                 of_server(server).into_iter().map(|one| one.secret_name.as_str()).collect();
-            // A cluster that is now declared with a different spelling gets its own connection.
+            // If the address is now spelled differently, the cluster gets a new connection.
             let is_declared = declared.iter().any(|one| one.connection.server == *server);
             let reason = match secrets.as_slice() {
                 [one] if is_declared => {
@@ -201,8 +201,8 @@ impl Destinations {
         is_news
     }
 
-    /// Returns a client that uses the current credentials and determines the cluster's identity. It accepts
-    /// any cluster.
+    /// Returns a client that uses the current credentials and determines the cluster's identity. The client
+    /// accepts any cluster.
     async fn identity_client(&self, declared: &ClusterConnection) -> Result<KubeCluster, String> {
         let (existing, is_same, clusters) = {
             let mut state = self.state_mut();
@@ -242,7 +242,7 @@ impl Destinations {
         declared: &ClusterConnection,
     ) -> Result<KubeCluster, String> {
         let Destination::Kubernetes { uid, server, .. } = destination else {
-            return Err("it is not a Kubernetes cluster".to_owned());
+            return Err("the server is not a Kubernetes API server".to_owned());
         };
         let existing = self
             .state()
@@ -252,7 +252,7 @@ impl Destinations {
         let cluster = match existing {
             Some(cluster) if cluster.blocked_reason().is_none() => cluster,
             Some(cluster) => {
-                // Existing connections may lead to a different cluster, so open new ones.
+                // Existing connections may lead to a different cluster, so open new connections.
                 cluster.change_credentials(declared).await.map_err(|error| error.to_string())?;
                 cluster.unblock_calls();
                 cluster

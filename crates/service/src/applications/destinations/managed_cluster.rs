@@ -36,7 +36,7 @@ impl Destinations {
             && let Some(given) = user_credential(&declaration.connection)
         {
             declaration.problem = Some(format!(
-                "its config has {given}, but on the local cluster this process uses only its own \
+                "config contains {given}, but on the local cluster this process uses only its own \
                  credentials; remove those settings from the config, or start `tidegate serve` with those \
                  credentials"
             ));
@@ -82,7 +82,7 @@ impl Destinations {
     }
 }
 
-/// Returns the Secret's setting that authenticates a user.
+/// Returns the names of the Secret's settings that contain a user's credentials, if any.
 fn user_credential(declared: &ClusterConnection) -> Option<&'static str> {
     let ClusterConnection { token, username, password, cert_data, exec, .. } = declared;
     let all = [

@@ -1,7 +1,8 @@
 //! Destination clusters that result from different sets of Secrets.
 
+use tidegate_state::simulated;
+
 use super::*;
-use crate::simulated;
 
 fn resolve(destination: Destination, name: &str, server: &str, namespace: &str) -> Result<String, String> {
     let places = Destinations::new(destination, Arc::new(simulated::empty_cluster()), "default".to_owned());
@@ -41,7 +42,7 @@ fn a_declared_cluster_is_found_by_its_name_or_its_address() {
         declaration("argocd/a", "staging", "https://10.0.0.2:6443", None),
         declaration("argocd/b", "twice", "https://10.0.0.3:6443", None),
         declaration("argocd/c", "twice", "https://10.0.0.4:6443", None),
-        declaration("argocd/d", "broken", "https://10.0.0.5:6443", Some("its config is not a JSON object")),
+        declaration("argocd/d", "broken", "https://10.0.0.5:6443", Some("config is not a JSON object")),
         declaration("argocd/e", "home", "https://10.0.0.1:6443", None),
         declaration("argocd/f", "blue", "https://10.0.0.6:6443", None),
         declaration("argocd/g", "green", "https://10.0.0.6:6443", None),
@@ -57,7 +58,7 @@ fn a_declared_cluster_is_found_by_its_name_or_its_address() {
         ("blue", "", "declared by several Secrets: argocd/f, argocd/g; keep only one"),
         ("green", "", "declared by several Secrets: argocd/f, argocd/g; keep only one"),
         ("", "https://10.0.0.6:6443", "declared by several Secrets: argocd/f, argocd/g; keep only one"),
-        ("broken", "", "Secret argocd/d: its config is not a JSON object"),
+        ("broken", "", "Secret argocd/d: config is not a JSON object"),
         (
             "nobody",
             "",
@@ -153,7 +154,7 @@ fn a_secret_can_be_limited_to_a_project_and_its_removal_is_reported() {
     places.state_mut().has_managed_changed = false;
     places.declare(Vec::new());
     assert_eq!(project(&usual).as_deref(), Ok(""));
-    assert!(places.is_other_cluster(&usual), "it must be checked again");
+    assert!(places.is_other_cluster(&usual), "the destination must be checked again");
 }
 
 #[test]

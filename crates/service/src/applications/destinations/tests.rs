@@ -7,12 +7,12 @@ use tidegate_executor::Engine;
 use tidegate_kube::{ExecPlugin, ExecProvider};
 use tidegate_model::Gvk;
 use tidegate_oplog::MemoryLog;
+use tidegate_state::simulated;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::applications::watches::WatchRegistry;
-use crate::simulated;
 
 /// A received request: the UID of its cluster, its credentials and its content.
 type ReceivedRequest = (String, String, String);
@@ -149,7 +149,7 @@ async fn call_cluster(cluster: &Arc<dyn Cluster>) -> Option<String> {
     }
 }
 
-/// Checks the clusters until the given one has responded.
+/// Checks the clusters until the cluster with the given identity has responded.
 async fn await_response(places: &Destinations, engine: &Engine, identity: &str) -> ResolvedDestination {
     loop {
         places.check_all(engine).await;
@@ -205,7 +205,7 @@ async fn an_undeclared_cluster_is_not_called_with_its_former_credentials() {
     places.check_all(&engine).await;
     let message = call_cluster(&first.cluster).await.unwrap();
     assert!(message.contains("no Secret declares the cluster at"), "{message}");
-    // The same applies to a different spelling of the address.
+    // Two Secrets for the same server also block calls, even if they spell the address differently.
     for server in [api_server.server.clone(), api_server.server.replace("127.0.0.1", "127.1")] {
         let mut twice =
             vec![api_server.declaration("argocd/one", "old"), api_server.declaration("argocd/two", "new")];
@@ -280,7 +280,7 @@ async fn reachability_is_unknown_before_the_secrets_are_read_and_checked() {
     places.declare(vec![api_server.declaration("argocd/one", "t"), twin]);
     assert_eq!(connected(), [("in-cluster".to_owned(), true), ("staging twin".to_owned(), false)]);
     places.declare(vec![ClusterSecret {
-        problem: Some("its config is not JSON".to_owned()),
+        problem: Some("config is not JSON".to_owned()),
         ..api_server.declaration("argocd/staging", "t")
     }]);
     assert_eq!(connected(), [("in-cluster".to_owned(), true), ("staging".to_owned(), false)]);
@@ -328,7 +328,7 @@ async fn a_plugin_that_hangs_delays_only_its_own_cluster() {
     places.declare(vec![with_program(slow.declaration("argocd/staging", ""), &hangs), beside]);
     let destination = named("beside");
     tokio::select! {
-        _ = places.check_all(&engine) => panic!("it waits for the one that hangs"),
+        _ = places.check_all(&engine) => panic!("the check finished although a plugin hangs"),
         () = places.await_reachable(&destination) => {}
     }
     assert!(places.resolve(&named("beside")).is_ok());

@@ -1,16 +1,16 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidegate_cluster::{
-    ApplyRequest, Call, DeleteRequest, ErrorKind, Propagation, Verb, WriteMode, sim::SimCluster,
+    ApplyRequest, Call, DeleteRequest, ErrorKind, PendingCall, Propagation, Verb, WriteMode, sim::SimCluster,
 };
 use tidegate_model::{GroupKind, KindInfo};
+use tidegate_state::simulated;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::*;
-use crate::simulated;
 
-/// Cluster that counts requests. Lists and watches, which can be forbidden, and version requests, which
-/// accompany discovery, aren't counted.
+/// Cluster that counts requests, except lists, watches and version requests. Lists and watches can be
+/// forbidden.
 struct CountingCluster {
     sim: SimCluster,
     calls: AtomicUsize,
@@ -22,11 +22,7 @@ impl Layer for CountingCluster {
         &self.sim
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         match call.verb {
             Verb::List if self.forbids_watches => Err(ClusterError::new(ErrorKind::Forbidden, "not for you")),
             Verb::List | Verb::Watch => answer.await,
@@ -67,7 +63,7 @@ impl Fixture {
         }
     }
 
-    /// Returns the number of discovery requests. Also returns true if the kind `Gadget` exists.
+    /// Returns the number of discovery requests. Also returns true if the `Gadget` kind exists.
     async fn count_discovery(&self, kinds: &[&str]) -> (usize, bool) {
         let before = self.cluster.calls.load(Ordering::SeqCst);
         let found = Cluster::discover(&self.cached_cluster(kinds)).await.unwrap();
@@ -123,7 +119,7 @@ async fn discovery_is_requested_once_and_again_after_a_definition_changes() {
     assert_eq!(stage.count_discovery(&[]).await, (0, false));
     // The missing kind may have been added in the meantime.
     assert_eq!(stage.count_discovery(&["Gadget"]).await, (1, false));
-    assert_eq!(stage.count_discovery(&["Gadget"]).await, (0, false), "it was read just now");
+    assert_eq!(stage.count_discovery(&["Gadget"]).await, (0, false), "the discovery data was read just now");
     tokio::time::sleep(SHARED_AGE_MAX).await;
     assert_eq!(stage.count_discovery(&["Gadget"]).await, (1, false));
     stage.install().await;
@@ -139,7 +135,7 @@ async fn discovery_is_requested_once_and_again_after_a_definition_changes() {
     tokio::time::sleep(WATCHED_AGE_MAX / 2).await;
     assert_eq!(stage.count_discovery(&["Gadget"]).await, (0, true));
     tokio::time::sleep(WATCHED_AGE_MAX).await;
-    assert_eq!(stage.count_discovery(&["Gadget"]).await, (1, true), "it is read again");
+    assert_eq!(stage.count_discovery(&["Gadget"]).await, (1, true), "the discovery data is read again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,8 +228,7 @@ async fn an_unresponsive_cluster_is_not_contacted_again_immediately() {
     stage.discovery.send_request(async { Ok(()) }).await.unwrap();
 }
 
-/// Otherwise, a chart would render fewer objects because of the missing kind, and the sync would delete the
-/// missing objects.
+/// Without the kinds, a chart would render fewer objects, and the sync would delete the missing objects.
 #[test]
 fn an_unresponsive_group_keeps_its_kinds() {
     let served = |group: &str, kinds: &[&str]| Discovery {

@@ -14,11 +14,11 @@ pub(super) enum FileKind {
     Manifest,
     /// A Git LFS pointer. The actual content is stored elsewhere.
     LfsPointer,
-    /// A file with the skip marker. As in Argo CD, this also includes a YAML file that isn't a manifest, such
-    /// as a chart's values. Such a file lacks at least one of the words that occur in every manifest.
+    /// A file with the skip marker, or, as in Argo CD, a YAML file that isn't a manifest, such as a chart's
+    /// values. Such a YAML file lacks at least one of the words that occur in every manifest.
     ///
-    /// A file with two of the three fields is treated as an invalid manifest, and so is a binary file.
-    /// Otherwise, its objects could be pruned.
+    /// A file that has two of these words as top-level fields is treated as an invalid manifest, and so is a
+    /// binary file. If such a file were skipped, its objects could be pruned.
     Skipped,
 }
 

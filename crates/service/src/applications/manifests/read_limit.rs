@@ -10,8 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Minimum limit on concurrent reads from one repository.
 const CONCURRENT_READS_MIN: usize = 8;
-/// Number of concurrent reads per CPU. It is greater than one because some reads wait for programs and
-/// servers.
+/// Number of concurrent reads per CPU. The number is greater than one because some reads wait for programs
+/// and servers.
 const CONCURRENT_READS_PER_PROCESSOR: usize = 2;
 
 /// Semaphores, by repository. Applications that exceed the limit wait without occupying a thread, so a server

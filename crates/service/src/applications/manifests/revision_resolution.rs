@@ -1,8 +1,9 @@
-//! Resolves revisions, based on the last observation of their repositories or on a new one.
+//! Resolves revisions, based on the last observation or a new observation of their repositories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tidegate_application::AppKey;
 use tidegate_application::sources::Sources;
 use tidegate_model::argo::Application;
 use tidegate_source::{Address, SourceError, UsedDependency};
@@ -10,11 +11,10 @@ use tidegate_source::{Address, SourceError, UsedDependency};
 use super::Manifests;
 use super::source_revisions::{SourceProblem, SourceRevision, pair_revisions};
 use crate::applications::projects::project_name;
-use crate::applications::store::AppKey;
 
 impl Manifests {
-    /// Resolves the revisions of an Application's sources to commits, based on the last observation of their
-    /// repositories or on a new one. A new observation includes fetched dependencies. Also returns the
+    /// Resolves the revisions of an Application's sources to commits, based on the last observation or a new
+    /// observation of their repositories. A new observation includes fetched dependencies. Also returns the
     /// repositories whose refs have changed, even if the revisions can't be resolved.
     pub async fn resolve(
         self: &Arc<Self>,

@@ -54,7 +54,7 @@ impl SourceRevision {
         AddressContext { base, project: &self.project }
     }
 
-    /// Calls a function with the source. Its errors mention the source, but never contain the credentials in
+    /// Calls a function with the source. The errors mention the source, but never contain the credentials in
     /// the source's address.
     pub fn with_error_context<T, E: Into<SourceProblem>>(
         &self,

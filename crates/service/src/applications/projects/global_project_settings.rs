@@ -6,9 +6,9 @@ use serde_json::Value;
 use tidegate_generate::Selector;
 use tidegate_model::Object;
 use tidegate_model::argo::{AppProject, LabelSelector};
+use tidegate_state::error::ServiceError;
 
 use crate::applications::repositories::RepositoryFiles;
-use crate::error::ServiceError;
 
 /// Name of the ConfigMap with Argo CD's settings.
 const CONFIG_MAP: &str = "argocd-cm";

@@ -1,4 +1,4 @@
-//! Deletion of projects. A finalizer keeps a deleted project for as long as an Application refers to it.
+//! Deletion of projects. A finalizer keeps a deleted project while an Application refers to it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_cluster::sim::{AuditEntry, Clock, SimCluster, SimConfig};
-use tidegate_cluster::{ApplyRequest, Call, Cluster, Effect, Layer, WriteMode};
+use tidegate_cluster::{ApplyRequest, Call, Cluster, Effect, Layer, PendingCall, WriteMode};
 use tidegate_executor::{Engine, GateDefinitions, RuntimeClock, Targets};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{
@@ -118,7 +118,7 @@ fn random_manifests(dice: &mut RandomNumbers) -> String {
     text
 }
 
-/// Cluster in which the rules change just before one of the writes, which is selected by its number.
+/// Cluster in which the rules change just before the write with a given number.
 struct ChangingCluster {
     sim: SimCluster,
     writes: AtomicUsize,
@@ -131,11 +131,7 @@ impl Layer for ChangingCluster {
         &self.sim
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         if call.effect == Effect::Write && self.writes.fetch_add(1, Ordering::SeqCst) == self.change_at {
             (self.change)();
         }
@@ -233,8 +229,8 @@ async fn nothing_is_written_that_the_project_does_not_permit() {
         let turned = stage.change_count.load(Ordering::SeqCst);
         let audit = stage.sim.audit();
         for (number, entry) in audit.iter().enumerate().skip(before) {
-            // The write before the change had already been permitted. Taking over fields requires two
-            // requests.
+            // A write that takes over fields sends two requests. If the first request was permitted before
+            // the change, the second request may follow.
             let is_rest = || {
                 let started = audit.get(turned).filter(|_| number == turned + 1);
                 started.is_some_and(|started| started.key() == entry.key())
@@ -254,7 +250,7 @@ async fn nothing_is_written_that_the_project_does_not_permit() {
     assert!(written > 50 && refused > 20 && stopped > 3, "{written} {refused} {stopped}");
 }
 
-/// If the operation installs the kind, the scope in the definition is used, not the namespaces of the kind's
+/// If the operation installs the kind, the scope in the kind's definition is used, not the namespaces of its
 /// objects.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_scoped_object_is_the_same_whatever_namespace_it_names() {
@@ -321,7 +317,8 @@ async fn without_projects_only_unrestricted_operations_continue() {
     }
 }
 
-/// An operation waits for the windows that applied when it started, unless they permit manual syncs.
+/// An operation waits for the sync windows that applied when it started. A manual sync doesn't wait for
+/// windows that permit manual syncs.
 #[tokio::test(start_paused = true)]
 async fn a_running_operation_waits_for_its_sync_windows() {
     let stage = Fixture::new(usize::MAX, unrestricted_project()).await;
@@ -540,7 +537,7 @@ async fn an_operation_impersonates_the_account_of_its_project() {
         let policy = projects.policy(application, place).map_err(|none| none.to_string());
         let users = [policy, projects.unchecked_policy(application, place)];
         let users = users.map(|policy| policy.map(|policy| policy.user));
-        assert_eq!(users[0], users[1], "it is deleted as it is written");
+        assert_eq!(users[0], users[1], "deletions impersonate the same user as writes");
         users[0].clone()
     };
     let deployer = Ok("system:serviceaccount:web:deployer".to_owned());

@@ -20,7 +20,8 @@ fn is_synced(app: &Application) -> Option<()> {
     (last.phase == OperationPhase::Succeeded).then_some(())
 }
 
-/// If an Application fails repeatedly, only this Application isn't reconciled, and only until it changes.
+/// An Application that fails repeatedly isn't reconciled until it changes. Other Applications aren't
+/// affected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fault_affects_only_its_application_and_ends_when_that_changes() {
     let texts = ["web", "bad"].map(|name| manifests(name, "1", "1ms"));

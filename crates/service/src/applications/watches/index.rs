@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use tidegate_application::AppKey;
 use tidegate_application::comparison::ObjectVersion;
 use tidegate_cluster::{Detail, Scope};
 use tidegate_model::{Gvk, Object, ObjectKey};
 use tokio::task::AbortHandle;
 
 use crate::applications::discovery::DiscoveryCache;
-use crate::applications::store::AppKey;
 
 /// Index of objects by Application, and of the watches for these objects.
 #[derive(Default)]
@@ -26,11 +26,12 @@ pub(super) struct ObjectIndex {
     pub clock: u64,
     /// Number of reported changes to individual objects.
     pub events: u64,
-    /// Recent changes, for Applications that add an object now but have read it earlier.
+    /// Recent changes, for Applications that read an object before they add it to the index.
     recent: RecentChanges,
     /// Time (on the logical clock) at which the available kinds last changed.
     kinds_changed_at: u64,
-    /// Other cached data about the cluster. It is kept for as long as any Application has objects there.
+    /// Other cached data about the cluster. The data is kept while any Application has objects in the
+    /// cluster.
     pub discovery: Option<Arc<DiscoveryCache>>,
 }
 
@@ -73,13 +74,13 @@ pub(super) struct ApplicationObjects {
     pub other_changed_at: u64,
     /// Time (on the logical clock) up to which the Application has read its objects.
     pub read_at: u64,
-    /// Objects for which no read has confirmed the last report, with the number of reads since then that
-    /// differed from it.
+    /// Objects whose last report hasn't been confirmed by a read, with the number of later reads that
+    /// differed from the report.
     pub unconfirmed: BTreeMap<ObjectKey, (ObjectState, u8)>,
 }
 
 impl ApplicationObjects {
-    /// Creates an entry for objects. Changes to them are reported from now on.
+    /// Creates an entry for objects whose changes are reported from now on.
     pub fn new(objects: BTreeMap<ObjectKey, TrackedObject>, now: u64) -> Self {
         Self { objects, changed_at: now, other_changed_at: now, read_at: now, ..Self::default() }
     }
@@ -123,8 +124,8 @@ impl ApplicationObjects {
     /// Applies a report about an object. Returns true if the report contains new information.
     fn apply_report(&mut self, object: &ObjectKey, state: &ObjectState, now: u64) -> bool {
         let is_known = self.objects.get(object).is_some_and(|cared| cared.state.is_same(state));
-        // A version never recurs. However, an object that is missing again may have existed while a
-        // comparison was reading it.
+        // A version never recurs, so a read of the same version includes the change. A missing object,
+        // however, may have existed in between, while a comparison was reading it.
         if is_known && *state != ObjectState::Missing {
             self.unconfirmed.remove(object);
             return false;
@@ -263,8 +264,8 @@ impl ObjectIndex {
         news.flatten().collect()
     }
 
-    /// Records that an Application has read its objects after `since`. If it has read all reported changes,
-    /// returns the time on the logical clock up to which this is true. If the Application has different
+    /// Records that an Application has read its objects after `since`. If this read includes all reported
+    /// changes, returns the time (on the logical clock) of the last change. If the Application has different
     /// objects in the index, returns `objects` as an error.
     pub fn record_read(
         &mut self,
@@ -306,15 +307,15 @@ impl ObjectIndex {
         self.kinds_changed_at = self.clock;
     }
 
-    /// Applies the changes since `since`, which is when the new objects were read, to an Application. If
-    /// these changes are no longer stored, anything may have changed. Returns the time on the logical clock
-    /// up to which the Application has read everything, or `None` if it hasn't.
+    /// Applies the changes that an Application's new objects have missed since they were read at `since`. If
+    /// these changes are no longer stored, any object may have changed. If the Application has read all
+    /// changes, returns the time (on the logical clock) of the last change.
     pub fn apply_missed_changes(&mut self, application: &AppKey, since: u64) -> Option<u64> {
         // The new time is later than everything that the Application has read or was notified about.
         self.clock = self.clock.saturating_add(1);
         let (clock, watched, recent) = (self.clock, &self.watches, &self.recent);
         let cares = self.applications.get_mut(application)?;
-        // A later list will report all changes.
+        // If a watch isn't working, its next list will report all changes.
         let is_known = |scope| watched.get(scope).is_none_or(|one| !one.is_working || one.listed_at <= since);
         let is_known = self.kinds_changed_at <= since && cares.scopes.iter().all(is_known);
         match recent.since(since).filter(|_| is_known) {

@@ -1,11 +1,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use tidegate_cluster::{ApplyRequest, Call, ClusterError, Detail, Layer, Verb, WriteMode};
+use tidegate_cluster::{ApplyRequest, Call, ClusterError, Detail, Layer, PendingCall, Verb, WriteMode};
 use tidegate_model::{Gvk, Object};
+use tidegate_state::simulated;
 
 use super::*;
-use crate::simulated;
 
 fn key(name: &str) -> AppKey {
     AppKey { namespace: "argocd".to_owned(), name: name.to_owned() }
@@ -69,7 +69,7 @@ async fn only_the_owners_of_an_object_are_notified_of_its_changes() {
     assert_eq!(await_notification(cluster.as_ref(), &mut notifications, "c").await, key("two"));
     assert_eq!(await_notification(cluster.as_ref(), &mut notifications, "b").await, key("one"));
     assert_eq!(lock(&watching.0.index).watches.len(), 1, "one watch for the kind");
-    // An Application is notified about its current objects, but not about previous ones.
+    // An Application is notified about its current objects, but not about its previous objects.
     watching.set_objects(&key("one"), [config_map("a")].into(), 0);
     watching.remove_application(&key("two"));
     while notifications.try_recv().is_ok() {}
@@ -97,7 +97,11 @@ async fn a_watch_ends_with_the_last_application_that_needs_it() {
     watching.set_objects(&key("one"), [config_map("a")].into(), 0);
     assert_eq!(kinds(), ["ConfigMap"]);
     watching.remove_application(&key("one"));
-    assert_eq!((kinds(), task("ConfigMap")), (vec!["ConfigMap".to_owned()], before), "it was not restarted");
+    assert_eq!(
+        (kinds(), task("ConfigMap")),
+        (vec!["ConfigMap".to_owned()], before),
+        "the watch was not restarted"
+    );
     watching.remove_application(&key("two"));
     assert_eq!(kinds(), Vec::<String>::new());
     // Unused watches are stopped.
@@ -105,7 +109,7 @@ async fn a_watch_ends_with_the_last_application_that_needs_it() {
     while tasks.join_next().await.is_some() {}
 }
 
-/// Cluster that forbids the first lists and permits all later ones.
+/// Cluster that forbids the first lists and permits all later lists.
 struct ForbiddingCluster(Arc<dyn Cluster>, AtomicUsize);
 
 impl Layer for ForbiddingCluster {
@@ -113,11 +117,7 @@ impl Layer for ForbiddingCluster {
         self.0.as_ref()
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         let take = |left: usize| left.checked_sub(1);
         let is_forbidden =
             call.verb == Verb::List && self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok();
@@ -143,8 +143,8 @@ async fn namespaces_are_watched_where_a_kind_cannot_be_watched_in_all() {
     };
     assert_eq!(scopes(), std::slice::from_ref(&narrow));
     assert_eq!(watching.forbidden_messages(&key("one")), Vec::<String>::new());
-    // Applications that are added later use the narrow watches. These are removed together with the last of
-    // these Applications.
+    // Applications that are added later use the narrow watches. The narrow watches are removed together with
+    // the last of these Applications.
     watching.set_objects(&key("two"), [config_map("b")].into(), 0);
     watching.remove_application(&key("one"));
     assert_eq!(scopes(), [narrow]);
@@ -176,11 +176,11 @@ async fn a_change_that_was_read_is_not_reported() {
     write_object(cluster.as_ref(), "b", 1).await;
     assert_eq!(notifications.recv().await, Some(key("one")));
     let objects = [read_object(cluster.as_ref(), "a").await, read_object(cluster.as_ref(), "b").await];
-    // A change to `b` was reported during the read. The read therefore includes everything.
+    // A change to `b` was reported during the read. The read therefore includes all changes.
     let up_to = watching.set_objects(&key("one"), objects.clone().into(), since);
     assert_eq!(up_to, watching.last_change(&key("one")));
     assert!(up_to > Some(since) && !watching.has_unread_changes(&key("one")));
-    // The read includes an earlier report but not a later one.
+    // The read includes the earlier report but not the later report.
     write_object(cluster.as_ref(), "b", 2).await;
     assert_eq!(notifications.recv().await, Some(key("one")));
     assert_eq!(watching.set_objects(&key("one"), objects.into(), up_to.unwrap()), None);

@@ -1,5 +1,5 @@
-//! Deletes Applications. If they are no longer generated, they are deleted in order. If the ApplicationSet is
-//! deleted, all of them are deleted.
+//! Deletes Applications. Applications that are no longer generated are deleted in order. If the
+//! ApplicationSet is deleted, all of its Applications are deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,9 +46,9 @@ pub(super) struct Teardowns {
     pub last: Option<State>,
     /// Events that have been emitted about the newest teardown.
     pub emitted: EmittedMilestones,
-    /// Updates that must be made before Applications are deleted.
+    /// Updates to Applications that are required before their deletion.
     pub deletions: RequiredUpdates,
-    /// Record of deleting the ApplicationSet, if it doesn't have a deletion order.
+    /// Record of the ApplicationSet's deletion, if the ApplicationSet has no deletion order.
     pub unordered: Option<UnorderedDeletion>,
 }
 
@@ -61,7 +61,7 @@ impl ActorState {
         let Some(newest) = self.resume_unordered_deletion(&mut all).await? else { return Ok(()) };
         self.teardowns.id = Some(newest.stream);
         if newest.summary.is_open() {
-            // The required updates must be determined before a deletion is resumed.
+            // A resumed teardown deletes Applications immediately, so determine the required updates first.
             let known = self.shared.applications.as_ref();
             let all = self.members.values().filter(|one| owner_of(&self.set, one) == Owner::AppSet);
             let all: Vec<_> = all.map(|one| MemberDeletion::for_member(&self.set, one, known)).collect();
@@ -95,8 +95,8 @@ impl ActorState {
         Ok(running)
     }
 
-    /// Deletes Applications in order, using the running teardown or a new one. If a person ended a teardown
-    /// or if it missed its deadline, it is restarted only on request.
+    /// Deletes Applications in order, using the running teardown or a new one. A teardown that a user ended
+    /// or that missed its deadline is restarted only on request.
     pub(super) async fn tear_down(
         &mut self,
         order: Order,
@@ -125,7 +125,7 @@ impl ActorState {
             return;
         }
         let kept_members: BTreeMap<String, Attribution> = match self.requested_retry {
-            // A retry restarts all finished parts.
+            // A retry also deletes the Applications that an earlier teardown kept.
             Some(_) => BTreeMap::new(),
             None => specs
                 .iter()
@@ -180,9 +180,9 @@ impl ActorState {
         self.skipped_by(name, uid).is_some()
     }
 
-    /// Returns the person because of whom the last teardown kept an Application, and the reason. This person
-    /// skipped the Application or ended the teardown. Applications that earlier teardowns kept are members of
-    /// the last one.
+    /// Returns the user who caused the last teardown to keep an Application, with the reason. This user
+    /// skipped the Application or ended the teardown. The members of the last teardown include the
+    /// Applications that earlier teardowns kept.
     fn skipped_by(&self, name: &str, uid: &str) -> Option<Attribution> {
         let last = self.own_teardown()?;
         let member = last.members.get(name).filter(|member| member.uid == uid)?;
@@ -222,7 +222,7 @@ impl ActorState {
                 .request(Input::UserRequest { request, by: ROLLOUT_REQUESTER.to_owned(), reason })
                 .await
             {
-                tracing::info!(set = %self.key, application = name, %error, "an Application is deleted although it is generated again");
+                tracing::info!(set = %self.key, application = name, %error, "deleting an Application although it is generated again");
             }
         }
     }
@@ -248,7 +248,7 @@ impl ActorState {
         }
     }
 
-    /// Does what is due while the ApplicationSet is being deleted.
+    /// Performs the next step of the ApplicationSet's deletion.
     pub(super) async fn progress_deletion(&mut self, myself: &ActorRef<AppSetMessage>) {
         self.abort_pass();
         if self.rollouts.running.is_some() {
@@ -257,7 +257,7 @@ impl ActorState {
         self.failure = None;
         let now = self.now();
         let (skipped, existing) = self.split_skipped();
-        // If a person excluded an Application from the deletion, it outlives the ApplicationSet.
+        // An Application that a user skipped outlives the ApplicationSet.
         let turns = &self.shared.applications.deletion_queue;
         let stays = |one: &&Application| !one.is_deleting() || turns.wait_reason(one).is_some();
         let free: Vec<_> = skipped.iter().filter(stays).collect();
@@ -305,8 +305,8 @@ impl ActorState {
         }
     }
 
-    /// Returns true if the running ordered deletion will finish automatically. This is the case if all
-    /// Applications that it is waiting for have been deleted and it isn't paused.
+    /// Returns true if the running ordered deletion will finish without further action, because it isn't
+    /// paused and all Applications that it is waiting for have been deleted.
     fn will_teardown_end(&self) -> bool {
         let last = self.teardowns.last.as_ref().and_then(State::teardown);
         let Some(teardown) = last.filter(|_| self.teardowns.running.is_some()) else { return false };
@@ -318,7 +318,7 @@ impl ActorState {
         teardown.paused.is_none() && open.all(|(name, member)| !is_there(name, &member.uid))
     }
 
-    /// Divides the Applications into those that a person has skipped and all others.
+    /// Divides the Applications into those that a user has skipped and all others.
     pub(super) fn split_skipped(&self) -> (Vec<Application>, Vec<Application>) {
         let all = members::existing_members(&self.shared, &self.set, None);
         let is_skipped = |one: &Application| {
@@ -337,7 +337,7 @@ impl ActorState {
     ) {
         if self.shared.store.has_garbage_collector() {
             // Kubernetes deletes the Applications as soon as their ApplicationSet is deleted, so make the
-            // required updates now.
+            // required updates first.
             let update = members.iter().filter_map(orphan_application).collect();
             let writes = writes::write_changes(
                 &self.shared,
@@ -426,8 +426,8 @@ impl ActorState {
     }
 }
 
-/// Returns the person who skipped a member. If a member was kept because it is generated again, this only
-/// applies to the deletion in which it was kept.
+/// Returns the user who skipped a member. A member that was kept because it is generated again has no such
+/// user, so a later deletion may delete it.
 fn skipped_by(member: &Member) -> Option<&Attribution> {
     match &member.progress {
         Progress::Left(said) if said.by != ROLLOUT_REQUESTER => Some(said),
@@ -439,7 +439,7 @@ fn skipped_by(member: &Member) -> Option<&Attribution> {
 /// determined.
 fn deletion_approval(permit: DeletionPermit, now: Timestamp) -> Approval {
     let by_hand = || Attribution {
-        by: format!("the annotation {DELETIONS_APPROVED_ANNOTATION}"),
+        by: format!("the {DELETIONS_APPROVED_ANNOTATION} annotation"),
         why: String::new(),
         at: now,
     };

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ractor::ActorRef;
+use tidegate_application::AppKey;
 use tidegate_applicationset::deletion::{controls_deletion, foreground_warning, is_deleted_earlier};
 use tidegate_applicationset::ownership::{Owner, owner_of};
 use tidegate_applicationset::status::FOREGROUND_DELETION_REASON;
@@ -14,14 +15,13 @@ use tidegate_model::argo::Application;
 
 use super::{ActorState, RETRY_DELAY};
 use crate::applications::SupervisorMessage;
-use crate::applications::store::AppKey;
 use crate::appsets::messages::AppSetMessage;
 
 /// Deletions that other clients have requested.
 #[derive(Default)]
 pub(super) struct ForeignDeletions {
-    /// UIDs of deleted Applications for which the store has already been asked if the ApplicationSet is also
-    /// being deleted.
+    /// UIDs of deleted Applications for which the store has already been queried. The query determines if the
+    /// ApplicationSet is also being deleted.
     checked: BTreeSet<String>,
     /// UIDs of Applications that are being deleted independently of the ApplicationSet.
     independent: BTreeSet<String>,
@@ -49,14 +49,14 @@ impl ActorState {
         }
     }
 
-    /// Makes all Applications stop waiting for the ApplicationSet.
+    /// Ends the wait of all Applications for this ApplicationSet.
     pub(super) fn end_waiting(&self) {
         if self.shared.applications.deletion_queue.remove_appset(&self.key, &self.set.metadata.uid) {
             self.notify_members(|_| true);
         }
     }
 
-    /// Emits a Kubernetes Event if the ApplicationSet was deleted in the foreground. Does this only once.
+    /// Emits a single Kubernetes Event if the ApplicationSet was deleted in the foreground.
     pub(super) fn warn_foreground_deletion(&mut self) {
         if self.foreign_deletions.is_warned || !self.shared.store.is_shared() {
             return;
@@ -69,8 +69,8 @@ impl ActorState {
         self.emit_event(name, (FOREGROUND_DELETION_REASON, false, message), now);
     }
 
-    /// Makes Applications check if they have been released. An Application may notice its deletion before
-    /// this actor does, so the cache can't be used to exclude any of them.
+    /// Notifies Applications, which then check if they have been released. An Application may notice its
+    /// deletion before this actor does, so the cache can't be used to exclude any of them.
     fn notify_members(&self, are_meant: impl Fn(&Application) -> bool) {
         let meant = self.members.values().filter(|one| are_meant(one));
         let keys: BTreeSet<AppKey> = meant.map(|one| AppKey::of(one.as_ref())).collect();
@@ -79,15 +79,15 @@ impl ActorState {
         }
     }
 
-    /// Returns the UIDs of released Applications. These are the Applications that the teardown has deleted or
-    /// left for people to delete, and those that other clients deleted before the ApplicationSet.
+    /// Returns the UIDs of released Applications: those that the teardown has deleted or left to users, and
+    /// those that other clients deleted before the ApplicationSet.
     fn released_uids(&self) -> BTreeSet<String> {
         let torn = self
             .own_teardown()
             .into_iter()
             .flat_map(|teardown| teardown.members.values().map(move |one| (one, teardown.is_watched(one))));
-        // `delete` releases a skipped Application together with its objects once the others have been
-        // deleted.
+        // `delete` releases a skipped Application together with its objects once all other Applications have
+        // been deleted.
         let has_come = |progress: &Progress| {
             !matches!(progress, Progress::Waiting | Progress::Condemned | Progress::Left(_))
         };
@@ -101,9 +101,9 @@ impl ActorState {
         torn.chain(apart).collect()
     }
 
-    /// Asks the store if the ApplicationSet is being deleted. This is necessary if Applications are being
-    /// deleted but the cache doesn't show a deletion of the ApplicationSet. The cluster may be ahead of the
-    /// cache.
+    /// Asks the store if the ApplicationSet is being deleted. The query is necessary if Applications are
+    /// being deleted but the cache shows no deletion of the ApplicationSet, because the cache may be
+    /// outdated.
     fn check_foreign_deletions(&mut self, myself: &ActorRef<AppSetMessage>, called: &BTreeSet<String>) {
         if self.is_deleting() {
             return;
@@ -128,7 +128,7 @@ impl ActorState {
         });
     }
 
-    /// Handles the store's response to the query about these deleted Applications.
+    /// Handles the store's response to [`Self::check_foreign_deletions`].
     pub(super) fn handle_foreign_deletions(
         &mut self,
         myself: &ActorRef<AppSetMessage>,

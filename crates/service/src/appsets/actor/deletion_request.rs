@@ -19,7 +19,7 @@ impl ActorState {
         }
         let (_, existing) = self.split_skipped();
         let known = self.shared.applications.as_ref();
-        // Once the ApplicationSet is being deleted, the error can no longer be fixed.
+        // The deletion order can't be fixed once the ApplicationSet is being deleted, so check it now.
         if let (false, AppSetDeletionStep::InvalidOrder(invalid)) =
             (orphan, next_deletion_step(&self.set, &existing, known, &self.shared.options))
         {
@@ -47,7 +47,8 @@ impl ActorState {
                  APPLICATION --reason …` keeps one of them, and `tidegate appset terminate {name}` ends the deletion"
             ));
         }
-        // The deletion would have to wait for a retry request.
+        // An incomplete deletion continues only after a retry request, so reject the repeated deletion
+        // request.
         let is_over = self.teardowns.running.is_none()
             && self.requested_retry.is_none()
             && self.incomplete_deletion().is_some();

@@ -28,7 +28,7 @@ use crate::appsets::member_status::member_key;
 const NAMED_APPLICATIONS_MAX: usize = 5;
 
 impl ActorState {
-    /// Returns the status, and the reasons for it.
+    /// Returns the ApplicationSet's status, and the reasons for it.
     pub(super) async fn explain(&self) -> AppSetExplanation {
         let now = self.now();
         let rollout = self.own_rollout();
@@ -60,7 +60,8 @@ impl ActorState {
             .as_ref()
             .filter(|failure| Some(&failure.message) != self.describe_incomplete_deletion().as_ref());
         let line = match (&self.problem, failure, &explanation) {
-            // The reason for the state of the deletion is more important than a problem with the document.
+            // While the ApplicationSet is being deleted, the state of the deletion is more important than a
+            // problem with the document.
             (Some(problem), _, Some(explanation)) if self.set.metadata.deletion_timestamp.is_some() => {
                 format!("{explanation}; {problem}")
             }
@@ -151,7 +152,8 @@ impl ActorState {
         is_progressive(&self.set, &self.shared.options) && self.rollouts.settled == RolloutStatus::Unknown
     }
 
-    /// Describes that all Applications match the generated ones, or which ones don't and why.
+    /// Describes whether all Applications match the generated ones. If some don't, lists them with the
+    /// reasons.
     fn describe_members(&self, owned: usize) -> String {
         if self.unmanaged.is_empty() {
             return format!("all {owned} Applications match the generated ones");
@@ -167,7 +169,7 @@ impl ActorState {
         format!("{} of {owned} Applications are left unchanged: {shown}{more}", self.unmanaged.len())
     }
 
-    /// Adds the operation that a Pending Application is waiting for before its own sync can start.
+    /// Adds the operation that blocks the sync of a Pending Application.
     fn add_blocking_operations(&self, view: Option<&RolloutView>, explanation: &mut Explanation) {
         let members = view.map(|view| view.members.as_slice()).unwrap_or_default();
         let pending = members.iter().filter(|member| member.status == MemberStatus::Pending);
@@ -183,8 +185,8 @@ impl ActorState {
         }
     }
 
-    /// Adds how to restart a finished rollout, and which of its Applications have changed since then. They
-    /// won't be synced until the targets change.
+    /// Adds instructions for restarting a finished rollout, and the names of its Applications that have
+    /// changed since. These Applications aren't synced until the targets change.
     fn add_remaining_changes(&self, state: &State, explanation: &mut Explanation) {
         let Some(rollout) = state.rollout().filter(|_| state.is_finished()) else { return };
         if is_progressive(&self.set, &self.shared.options) {
@@ -209,7 +211,7 @@ impl ActorState {
         }
     }
 
-    /// Returns the gates of upcoming steps that never open because they aren't defined.
+    /// Returns the gates of upcoming steps that can never open because they aren't defined.
     async fn undefined_gates(&self, view: Option<&RolloutView>) -> Vec<String> {
         let steps = view.map(|view| view.steps.as_slice()).unwrap_or_default();
         let to_come = (1_u32..).zip(steps).filter(|(_, step)| step.status == StepStatus::Waiting);

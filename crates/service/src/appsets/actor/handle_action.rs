@@ -27,7 +27,7 @@ impl ActorState {
         if let AppSetAction::ApproveDeletions { token } = request {
             return self.approve_deletions(token, by, reason).await;
         }
-        // While some Applications are being deleted, requests that only apply to the progressive sync must
+        // While some Applications are being deleted, requests that only concern the progressive sync must
         // still be possible.
         let is_of_rollout = matches!(request, AppSetAction::Approve { .. } | AppSetAction::Retry { .. });
         let goes_to_rollout = is_of_rollout && self.rollouts.running.is_some();
@@ -59,7 +59,7 @@ impl ActorState {
         Err(self.with_held_deletions(idle.to_string(), matches!(request, AppSetAction::Approve { .. })))
     }
 
-    /// Rejects a request for a finished rollout or deletion if another one is running.
+    /// Rejects a request for a finished rollout or deletion while another run is active.
     fn check_target_run(&self, meant: Option<StreamId>, at_work: StreamId) -> Result<(), String> {
         match meant.filter(|meant| *meant != at_work) {
             None => Ok(()),
@@ -71,8 +71,8 @@ impl ActorState {
         }
     }
 
-    /// Requests a restart. The request is recorded in the ApplicationSet, with the requester and the reason,
-    /// before the restart takes place.
+    /// Requests a restart. Records the request in the ApplicationSet, with the requester and the reason,
+    /// before the restart begins.
     async fn request_restart(&mut self, by: &str, reason: &str) -> Result<(), String> {
         let retry = RetryAnnotation::new(by, reason, self.now().into(), self.newest_run());
         let set = retry.write_to(&self.set);
@@ -109,18 +109,18 @@ impl ActorState {
         }
     }
 
-    /// Mentions blocked deletions in a rejection. If no step is waiting for approval, the approval may have
-    /// been intended for these deletions.
+    /// Adds the blocked deletions to a rejected approval. If no step is waiting for approval, the user may
+    /// have meant these deletions.
     fn with_held_deletions(&self, refused: String, is_approval: bool) -> String {
         let held =
             self.spec_problems.iter().find(|wrong| matches!(wrong, AppSetProblem::DeletionsBlocked(_)));
         match held.filter(|_| is_approval) {
-            Some(held) => format!("{refused}; for its deletions: {held}"),
+            Some(held) => format!("{refused}; blocked deletions: {held}"),
             None => refused,
         }
     }
 
-    /// Checks that a finished machine still has something to do.
+    /// Checks that a retry of a finished machine would have work to do.
     fn check_restart(&self) -> Result<(), String> {
         if self.has_kept_applications() {
             return Ok(());
@@ -128,18 +128,17 @@ impl ActorState {
         let last = self.own_rollout().and_then(rollout::State::rollout);
         let failure = self.failure.as_ref().filter(|_| !self.is_deleting());
         match failure {
-            // The machine can't start until the failure has been fixed.
+            // The machine can't start until the generators' failure has been fixed.
             Some(failure) if !self.is_complete() => Err(NoRunningMachine::new(
                 &self.set,
                 "retry",
                 format!(
-                    "the generators have not produced a result yet, and a progressive sync starts only after \
-                     that ({})",
+                    "the generators have not produced a result yet, so no progressive sync can start ({})",
                     failure.message
                 ),
             )
             .to_string()),
-            // The rollout failed to start, so try again.
+            // The rollout failed to start, so a retry is possible.
             Some(_) if last.is_none() => Ok(()),
             _ if last.is_none()
                 && matches!(self.rollouts.settled, Said::Unknown)
@@ -157,7 +156,7 @@ impl ActorState {
         own.into_iter().any(|one| self.was_skipped(&one.metadata.name, &one.metadata.uid))
     }
 
-    /// Approves blocked deletions. The approval is recorded in the ApplicationSet, with the requester and the
+    /// Approves blocked deletions. Records the approval in the ApplicationSet, with the requester and the
     /// reason, before the first deletion.
     async fn approve_deletions(&mut self, token: String, by: String, why: String) -> Result<(), String> {
         let approval = DeletionApproval { token, by, reason: why, at: self.now().into() };
@@ -175,7 +174,7 @@ impl ActorState {
         Ok(())
     }
 
-    /// Once all approved Applications have been deleted, removes an approval that was made with a command.
+    /// Removes an approval that was made with a command, once all approved Applications have been deleted.
     pub(super) async fn remove_approval(&mut self) {
         let Some(generated) = self.generated.as_ref().filter(|generated| generated.errors.is_empty()) else {
             return;
@@ -221,8 +220,8 @@ fn rollout_request(
                 |others| format!("these can be retried now: {others}"),
             );
             return Err(format!(
-                "the progressive sync is in progress, and only one that has ended can be restarted as a \
-                 whole; use --app or --step to select the Applications to retry; {others}"
+                "the progressive sync is in progress and can be restarted as a whole only after it has ended; use \
+                 --app or --step to select the Applications to retry; {others}"
             ));
         }
         AppSetAction::Retry { step, member } => rollout::UserRequest::Retry(request_scope(step, member)?),
@@ -234,7 +233,8 @@ fn rollout_request(
 }
 
 /// Error for a request that applies to the ApplicationSet itself rather than to a machine.
-const NOT_FOR_MACHINES: &str = "blocked deletions can be approved only on the ApplicationSet";
+const NOT_FOR_MACHINES: &str =
+    "approve blocked deletions on the ApplicationSet, not on a rollout or deletion";
 
 fn teardown_request(request: AppSetAction) -> Result<teardown::UserRequest, String> {
     let none = |what: &str| {
@@ -253,7 +253,7 @@ fn teardown_request(request: AppSetAction) -> Result<teardown::UserRequest, Stri
     })
 }
 
-/// Returns the scope to which a request applies.
+/// Returns the Application or step that a request selects.
 fn request_scope(step: Option<u32>, member: Option<String>) -> Result<Scope, String> {
     match (step, member) {
         (Some(step), None) => Ok(Scope::Step(step)),

@@ -18,7 +18,7 @@ use crate::applications::{KubernetesEvent, put_event};
 /// Maximum age of milestones that are emitted after a restart. Clusters don't keep Events for much longer.
 const EMIT_AGE_MAX: Duration = Duration::from_secs(600);
 
-/// Maximum time to wait for a very busy cluster.
+/// Maximum time to wait until a busy cluster has stored an Event.
 const EMIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Milestones of the newest machine of a kind that have been emitted.
@@ -82,8 +82,8 @@ impl ActorState {
         }
     }
 
-    /// Emits a Kubernetes Event about the ApplicationSet. The arguments are the reason, true if no user
-    /// action is required, and the message.
+    /// Emits a Kubernetes Event about the ApplicationSet. The tuple contains the reason, a flag that is true
+    /// if no user action is required, and the message.
     pub(super) fn emit_event(
         &mut self,
         name: String,

@@ -21,13 +21,13 @@ use super::{
 use crate::appsets::messages::AppSetMessage;
 
 impl ActorState {
-    /// Publishes and writes the status. If other clients read the status, limits how often it is written.
+    /// Publishes and writes the status. If other clients read the status, limits the frequency of writes.
     pub(super) async fn publish_status(&mut self, myself: &ActorRef<AppSetMessage>) {
         if self.is_released {
             return;
         }
         let now = self.now();
-        // Thousands of Applications may change at the same time.
+        // Thousands of Applications may change at the same time, so limit the number of computations.
         if self.persisted.is_some() && now < self.status_computed_at + STATUS_INTERVAL {
             return self.set_alarm(myself, self.status_computed_at + STATUS_INTERVAL);
         }
@@ -62,8 +62,7 @@ impl ActorState {
         }
     }
 
-    /// Describes who paused the rollout or deletion. If it isn't paused, describes what it has been waiting
-    /// for the longest.
+    /// Describes who paused the rollout or deletion. If it isn't paused, describes its longest wait.
     fn awaited_condition(&self) -> Option<String> {
         let now = self.now();
         let at_work = &self.teardowns;
@@ -77,7 +76,7 @@ impl ActorState {
         explanation.paused.or_else(|| {
             let first = explanation.awaited.into_iter().next()?;
             Some(match first.why.as_str() {
-                // The remaining time would only be correct for a moment.
+                // The remaining soak time would be outdated immediately, so omit it.
                 _ if first.what == "soak" => "waits for the soak time of the previous step".to_owned(),
                 "" => format!("waits for {}", first.what),
                 reason => format!("waits for {} ({reason})", first.what),

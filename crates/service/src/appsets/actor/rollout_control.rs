@@ -1,5 +1,5 @@
-//! An ApplicationSet's progressive sync: starts it on request, informs it about changes, and resumes it after
-//! a restart.
+//! An ApplicationSet's progressive sync: starts it on request, notifies it of changes, and resumes it after a
+//! restart.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) struct Rollouts {
     pub prunes: PruningApplications,
     /// Revisions with the same manifests.
     pub same: RevisionEquivalence,
-    /// Status to report as long as no rollout has been necessary.
+    /// Status to report while no rollout has been necessary.
     pub settled: Said,
 }
 
@@ -86,7 +86,7 @@ impl ActorState {
         self.rollouts.last.as_ref().filter(is_own)
     }
 
-    /// Starts a rollout or informs the running rollout about changes, if this is due.
+    /// Starts a rollout or notifies the running rollout of changes, if this is due.
     pub(super) async fn update_rollout(&mut self, request: Request) {
         if self.recall_at.is_some() {
             return;
@@ -99,7 +99,7 @@ impl ActorState {
                     news.into_iter().for_each(|news| running.send_input(news));
                 }
             }
-            // The rollout of an earlier ApplicationSet with the same name must end first.
+            // The rollout of a deleted ApplicationSet with the same name must end first.
             RolloutStepDue::Start(_) if self.rollouts.running.is_some() => {
                 self.end_rollout("its ApplicationSet no longer exists").await
             }
@@ -139,7 +139,7 @@ impl ActorState {
         }
     }
 
-    /// Ends the running rollout, whatever its state.
+    /// Ends the running rollout, regardless of its state.
     pub(super) async fn end_rollout(&mut self, reason: &str) {
         let Some(running) = &self.rollouts.running else { return };
         let rollout = self.rollouts.last.as_ref().and_then(State::rollout);
@@ -163,7 +163,7 @@ impl ActorState {
             Ok(state) => {
                 if state.is_finished() {
                     self.rollouts.running = None;
-                    // Work that follows the rollout may be due now.
+                    // A pass may have been waiting for the rollout.
                     self.trigger =
                         self.trigger.max(tidegate_applicationset::triggers::ReconcileTrigger::Status);
                 }
@@ -181,7 +181,8 @@ impl ActorState {
         }
     }
 
-    /// Pauses the rollout of an ApplicationSet that no longer has a progressive sync.
+    /// Ends the rollout of an ApplicationSet that no longer has a progressive sync. If operations are
+    /// running, only pauses it.
     pub(super) async fn end_unwanted_rollout(&mut self) {
         if is_progressive(&self.set, &self.shared.options) {
             return;
@@ -193,7 +194,7 @@ impl ActorState {
         if !rollout.members.values().any(is_at_work) {
             return self.end_rollout(reason).await;
         }
-        // Operations that have started will finish, because no other operation would sync their Applications.
+        // Let the running operations finish, because no other operation would sync their Applications.
         if rollout.paused.is_none() && rollout.terminated.is_none() {
             let request = Input::UserRequest {
                 request: UserRequest::Pause,

@@ -1,7 +1,7 @@
 //! Deletion of an ApplicationSet that has no deletion order. Its Applications are either all deleted at once
-//! or outlive the ApplicationSet. No Application waits for another one, and in a cluster, Kubernetes deletes
-//! the Applications once the ApplicationSet has been deleted. A machine without commands records what happens
-//! to each Application, even after the ApplicationSet's actor has stopped.
+//! or outlive the ApplicationSet. They don't wait for each other. In a cluster, Kubernetes deletes the
+//! Applications once the ApplicationSet has been deleted. A machine without commands records what happens to
+//! each Application, even after the ApplicationSet's actor has stopped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn is_member(member: &Member, application: &Application) -> bool {
 
 impl ActorState {
     /// Resumes the record of a deletion. `all` contains the ApplicationSet's machines, oldest first. Removes
-    /// the newest machine that isn't a record of an unordered deletion from `all`, and returns it.
+    /// the newest machine of an ordered deletion from `all`, and returns it.
     pub(super) async fn resume_unordered_deletion(
         &mut self,
         all: &mut Vec<EntryOf<Event>>,
@@ -88,7 +88,7 @@ impl ActorState {
         }
     }
 
-    /// Records the deletion before it starts. Returns true if it has been recorded.
+    /// Records the deletion before it starts. Returns true if the record exists.
     pub(super) async fn record_deletion(&mut self) -> bool {
         let all = members::cached_members(&self.shared, &self.set, self.generated.as_deref());
         let new = self.unrecorded_applications(&all);
@@ -119,8 +119,8 @@ impl ActorState {
         }
     }
 
-    /// Records the deletion of an ApplicationSet that is no longer in the store. Its absence may be the only
-    /// sign that it was deleted.
+    /// Records the deletion of an ApplicationSet that is missing from the store. This absence may be the only
+    /// sign of the deletion.
     pub(super) async fn record_removal(&mut self) {
         if self.teardowns.unordered.is_some() {
             return;

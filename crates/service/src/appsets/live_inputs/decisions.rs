@@ -9,7 +9,7 @@ use tidegate_model::{Discovery, Gvk, Object};
 
 use crate::generator_inputs::ObjectSources;
 
-/// Default name of the list in the resource's status.
+/// Default name of the list of decisions in the resource's status.
 const DEFAULT_LIST: &str = "clusters";
 
 /// Returns the decisions in the resources that a generator selects. These resources are in the
@@ -82,7 +82,7 @@ fn find_gvk(discovery: &Discovery, api_version: &str, named: &str) -> Option<Gvk
     kinds.next().map(|(kind, _)| Gvk::new(&kind.group, &gvk.version, &kind.kind))
 }
 
-/// Guesses the plural in the same way as Kubernetes. Practically all definitions follow this rule.
+/// Guesses the plural in the same way as Kubernetes. Nearly all definitions follow this rule.
 fn guess_plural(kind: &str) -> String {
     match kind.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),

@@ -15,12 +15,13 @@ use tidegate_kube::ClusterSecret;
 use tidegate_model::{Destination, Object, Timestamp};
 use tidegate_scm::{Secrets as _, Token, Web};
 use tidegate_source::{Credentials, RemoteAccess, commit_folder};
+use tidegate_state::simulated;
+use tidegate_stores::applications::ProjectSet;
 use tidegate_testkit::signed_commits;
 
 use super::*;
-use crate::applications::{ProjectSet, RepositoryFiles, SourceSettings};
+use crate::applications::{RepositoryFiles, SourceSettings};
 use crate::generator_inputs::Providers;
-use crate::simulated;
 
 fn input_sources(folder: &std::path::Path, cluster: Arc<dyn tidegate_cluster::Cluster>) -> InputSources {
     let (reach, working) = (RemoteAccess::new(folder.join("mirrors")), folder.join("working"));
@@ -203,7 +204,7 @@ fn generator_commits_are_signed_as_the_project_requires() {
 #[tokio::test]
 async fn decision_resources_select_clusters() {
     let folder = tempfile::tempdir().unwrap();
-    // In this cluster, changes take effect immediately.
+    // Changes in this simulated cluster take effect immediately.
     let cluster =
         SimCluster::in_memory(SimConfig::without_delays(), Clock::wall(|| Timestamp::from_millis(1_000)));
     const GROUP: &str = "cluster.open-cluster-management.io";
@@ -408,7 +409,7 @@ fn generator_secrets_come_from_the_namespace_of_the_appset() {
     ] {
         assert_eq!(ask(&providers, name, key), Err(expected.to_owned()));
     }
-    // A GitHub App doesn't need to have all of the fields.
+    // The Secret of a GitHub App may lack some of the requested keys.
     let found = BTreeMap::from([("a".to_owned(), Token::new("hunter2"))]);
     assert_eq!(app(&providers, "plain", &["a", "none"]), Ok(found.clone()));
     for (name, expected) in [

@@ -57,12 +57,12 @@ fn older_observations_and_other_specifications_are_no_evidence() {
         observe_member(&well, &later, (&targets, &RevisionEquivalence::default())).operation,
         operation
     );
-    // The target has changed.
+    // A changed target invalidates the observation.
     let mut changed = well.clone();
     changed.spec.source.as_mut().unwrap().path = "other".to_owned();
     let seen = observe_member(&changed, &one, (&targets, &RevisionEquivalence::default()));
     assert_eq!((seen.deployed, seen.synced), (None, false));
-    // An earlier process published this state.
+    // An earlier process published the status, so this process hasn't compared the Application yet.
     let old = Deployments { is_compared: false, ..one.clone() };
     assert_eq!(observe_member(&well, &old, (&targets, &RevisionEquivalence::default())).operation, None);
     let away = observe_member(

@@ -54,7 +54,7 @@ struct RunningRollout {
 
 impl RunningRollout {
     async fn await_state<T>(&mut self, mut find: impl FnMut(&Rollout) -> Option<T>) -> T {
-        // A state that was durable before this engine started isn't reported to `on_change`.
+        // `on_change` doesn't report a state that was durable before this engine started.
         let state = self.rollout.state().await.unwrap();
         if let Some(found) = state.rollout().and_then(&mut find) {
             return found;
@@ -140,7 +140,7 @@ async fn members_reach_one_commit_step_by_step_and_nothing_else_starts() {
     let (set, mut standings) = (sample_appset(None), MemberStatusCache::default());
     let request = expect_request(next_step(&environment, &mut standings, &set, None).await);
     let id = environment.next_id().await;
-    // The rollout doesn't include a later commit.
+    // A commit made after the rollout was requested isn't part of the rollout.
     environment.commit("b", &manifests("b", "2", "20ms"));
     let state = start_rollout(&environment, &set, id, Some(request.clone())).await.await_end().await;
     let rollout = state.rollout().unwrap();
@@ -162,7 +162,8 @@ async fn members_reach_one_commit_step_by_step_and_nothing_else_starts() {
             "{name}"
         );
     }
-    // The newer commit causes another rollout. Without it, there is no other rollout, even after a restart.
+    // The newer commit causes another rollout. Once that rollout has finished, nothing else starts, even
+    // after a restart.
     let next = expect_request(next_step(&environment, &mut standings, &set, Some(&state)).await);
     assert_ne!(next.targets, request.targets);
     let id = environment.next_id().await;
@@ -210,8 +211,8 @@ async fn an_unrelated_commit_neither_supersedes_nor_starts_a_rollout() {
     let state = at_work.await_end().await;
     assert_eq!(state.rollout().unwrap().outcome.as_ref().unwrap().end, End::Completed);
     assert_eq!(environment.operations().await.len(), 2);
-    // The same applies to a commit made after the rollout has finished, even if a person syncs an Application
-    // to it.
+    // After the rollout has finished, an unrelated commit doesn't start another rollout either, even if a
+    // user syncs an Application to that commit.
     let elsewhere = environment.commit("elsewhere", "# more");
     assert_eq!(next_step(&environment, &mut standings, &set, Some(&state)).await, RolloutStepDue::Nothing);
     environment.sync("a").await;
@@ -236,7 +237,8 @@ async fn an_unrelated_commit_neither_supersedes_nor_starts_a_rollout() {
     environment.shutdown().await;
 }
 
-/// A member's files change, but a program is missing, so Tidegate cannot tell if the manifests also change.
+/// A member's files change. Because a program is missing, Tidegate can't determine whether the manifests also
+/// change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn manifests_that_cannot_be_compared_supersede_nothing() {
     let mut environment = start_environment("20ms").await;
@@ -264,7 +266,7 @@ async fn manifests_that_cannot_be_compared_supersede_nothing() {
         }
         let mut standings = MemberStatusCache::default();
         assert_eq!(next_step(&environment, &mut standings, &set, Some(&held)).await, RolloutStepDue::Nothing);
-        // The manifests are compared again each time, and the result contains the reason why they can't be
+        // Each pass compares the manifests again, and its result contains the reason why they can't be
         // compared.
         let targets = TargetIdentities::from_appset(&set).unwrap();
         let key = AppKey { namespace: "argocd".to_owned(), name: "fleet".to_owned() };
@@ -285,7 +287,7 @@ async fn manifests_that_cannot_be_compared_supersede_nothing() {
     environment.shutdown().await;
 }
 
-/// Returns a hook, and a Deployment that becomes ready some time after it was synced.
+/// Returns a hook, and a Deployment that becomes ready some time after its sync.
 fn slow_manifests(name: &str) -> String {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
         "name": format!("slow-{name}"), "annotations": {"sim.tidegate.dev/ready-after": "3s"},
@@ -530,7 +532,7 @@ fn pruning_happens_only_for_applications_generated_with_it() {
         application("manual"),
     ];
     let prunes = PruningApplications::default();
-    // A process that resumes a rollout only has the stored Applications.
+    // A process that resumes a rollout has only the stored Applications until the first pass.
     assert_eq!(generated.each_ref().map(|one| prunes.contains(one)), [true, true, false, false]);
     prunes.set(&generated);
     assert_eq!(generated.each_ref().map(|one| prunes.contains(one)), [true, false, false, false]);

@@ -9,12 +9,12 @@ use tidegate_application::deletion::RESOURCES_FINALIZER;
 use tidegate_lifecycle::fleet::{Expression, MaxUpdate, Operator};
 use tidegate_lifecycle::teardown::{End, MemberSpec, Options, Order, Request, Selection};
 use tidegate_model::argo::ApplicationSet;
+use tidegate_state::error::ServiceError;
+use tidegate_stores::appsets::AppSetEvent;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::*;
 use crate::applications::testing::{TEST_TIMEOUT, TestEnvironment, application, manifests};
-use crate::appsets::store::AppSetEvent;
-use crate::error::ServiceError;
 
 /// Store that records its requests and deletes Applications immediately.
 struct RecordingStore {
@@ -94,17 +94,17 @@ impl AppSetStore for RecordingStore {
         Ok(WriteResult::Done)
     }
 
-    async fn delete_application(&self, key: &AppKey, uid: &str) -> Result<store::Existence, ServiceError> {
+    async fn delete_application(&self, key: &AppKey, uid: &str) -> Result<Existence, ServiceError> {
         self.record(format!("delete {} {uid}", key.name));
         self.deleted.lock().unwrap().insert(key.name.clone());
         (self.on_delete)(key);
-        Ok(store::Existence::Exists)
+        Ok(Existence::Exists)
     }
 
-    async fn application_existence(&self, key: &AppKey, uid: &str) -> Result<store::Existence, ServiceError> {
+    async fn application_existence(&self, key: &AppKey, uid: &str) -> Result<Existence, ServiceError> {
         self.record(format!("look {} {uid}", key.name));
         let is_gone = self.deleted.lock().unwrap().contains(&key.name);
-        Ok(if is_gone { store::Existence::Gone } else { store::Existence::Exists })
+        Ok(if is_gone { Existence::Gone } else { Existence::Exists })
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicUsize;
 
 use super::*;
 
-/// Cluster in which another client writes just before each write.
+/// Cluster in which another client writes just before each write by the client under test.
 struct RivalCluster {
     inner: Arc<dyn Cluster>,
     trigger: Verb,
@@ -17,11 +17,7 @@ impl Layer for RivalCluster {
         self.inner.as_ref()
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         if call.verb == self.trigger
             && self
                 .remaining_writes
@@ -34,7 +30,7 @@ impl Layer for RivalCluster {
     }
 }
 
-/// Returns the cluster itself, and a client that has to compete with another one.
+/// Returns the cluster itself, and a client that has to compete with another client.
 async fn cluster_with_rival(
     trigger: Verb,
     times: usize,
@@ -88,7 +84,7 @@ async fn concurrent_writes_of_others_are_preserved() {
 #[tokio::test(start_paused = true)]
 async fn an_application_is_deleted_with_the_requested_policy_or_not_at_all() {
     const FOREGROUND: &str = "resources-finalizer.argocd.argoproj.io";
-    // Another client wants the Application's objects to be deleted, but has only set the finalizer so far.
+    // The other client wants the Application's objects to be deleted, but has only set the finalizer so far.
     let cascades = |app: &mut Value| app["metadata"]["finalizers"] = json!([FOREGROUND]);
     for times in [1, 3] {
         let (inner, direct) = cluster_with_rival(Verb::Delete, times, cascades).await;
@@ -97,7 +93,8 @@ async fn an_application_is_deleted_with_the_requested_policy_or_not_at_all() {
         let left = inner.get(&managed_kind::<ApplicationKind>(), "argocd", "web").await.unwrap();
         assert_eq!(left, None, "nothing is left to delete its objects for");
     }
-    // In the opposite case, the objects would be orphaned silently.
+    // The other client removes the finalizer. Without another attempt, the objects would be orphaned
+    // silently.
     let orphans = |app: &mut Value| {
         app["metadata"].as_object_mut().unwrap().remove("finalizers");
     };
@@ -107,7 +104,7 @@ async fn an_application_is_deleted_with_the_requested_policy_or_not_at_all() {
     let app = live_application(&inner).await;
     assert!(app["metadata"]["deletionTimestamp"].is_string(), "{app}");
     assert_eq!(app["metadata"]["finalizers"], json!([FOREGROUND]));
-    // Any write invalidates the version that was read. The number of attempts is limited.
+    // Any write by another client invalidates the version that was read. The number of attempts is limited.
     let (inner, direct) = cluster_with_rival(Verb::Delete, 1000, add_label).await;
     let known = direct.find_one("web").await.unwrap();
     let reason = refusal_message(direct.delete(&known, (Cascade::Orphan, false), "").await);

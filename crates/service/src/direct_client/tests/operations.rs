@@ -1,4 +1,4 @@
-//! Requested operations, and requests that are made while there is another operation.
+//! Requested operations, and requests that are made while another operation is in progress.
 
 use tidegate_application::operation::ID_INFO;
 use tidegate_application::supersede::successor_of;
@@ -21,14 +21,14 @@ async fn an_operation_is_requested_only_if_there_is_no_other_one() {
     apply(cluster.as_ref(), application("argocd", "web")).await;
     let direct = open_client(&cluster, &["argocd"]);
     let known = direct.find_one("web").await.unwrap();
-    // The resource that was read before may be outdated.
+    // The resource changes after it was read, so the write needs another attempt.
     update_application(&cluster, |app| app["spec"]["colour"] = json!("green")).await;
     direct.sync(&known, parse_operation(json!({"sync": {"prune": true}}))).await.unwrap();
     let first = live_application(&cluster).await;
     assert_eq!(first["operation"], json!({"initiatedBy": {"username": "ann"}, "sync": {"prune": true}}));
     assert_eq!(first["spec"]["colour"], "green");
-    // Only the resource contains the request. The status of another operation or a request for termination
-    // doesn't change this.
+    // Only the resource contains the request. It isn't accepted, even if the status refers to another
+    // operation or to a termination.
     let operation_state = |phase: &str, operation: &Value| json!({"operation": operation, "phase": phase, "startedAt": "2026-01-01T00:00:00Z"});
     let before =
         json!({"sync": {}, "info": [{"name": ID_INFO, "value": "00000000-0000-7000-8000-000000000001"}]});
@@ -52,7 +52,7 @@ async fn an_operation_is_requested_only_if_there_is_no_other_one() {
         }
     }
     // The service has accepted the operation, because the operation has an ID or the status refers to it. A
-    // subsequent operation must contain a policy for the operation in progress.
+    // request during this operation must contain a policy for the operation.
     let mut named = first["operation"].clone();
     named["info"] = before["info"].clone();
     for (operation, state) in [
@@ -80,7 +80,7 @@ async fn an_operation_is_requested_only_if_there_is_no_other_one() {
             answer.unwrap();
             assert_eq!(now["info"], json!([{"name": POLICY_INFO, "value": policy}]));
             assert_eq!(successor_of(&parse_operation(now)), None, "that is said by its service alone");
-            // The next request doesn't replace this operation, either.
+            // The queued operation isn't replaced by the next request, either.
             let reason = refusal_message(
                 direct.sync(&known, with_policy(parse_operation(json!({"sync": {}})), Some(policy))).await,
             );
@@ -104,7 +104,7 @@ async fn a_termination_is_requested_by_the_phase() {
     assert!(serde_json::from_value::<Application>(app.clone()).is_ok(), "{app}");
     direct.terminate(&known).await.unwrap();
     assert_eq!(live_application(&cluster).await, app, "it is reported once");
-    // The operation is running. Other fields of its status are left unchanged.
+    // The operation is running. A termination changes only its phase.
     let operation_state = json!({"operation": app["operation"], "phase": "Running", "startedAt": "2026-01-01T00:00:00Z",
         "message": "at work", "else": [1]});
     update_application(&cluster, |app| app["status"]["operationState"] = operation_state.clone()).await;
@@ -112,7 +112,7 @@ async fn a_termination_is_requested_by_the_phase() {
     let mut ending = operation_state.clone();
     ending["phase"] = json!("Terminating");
     assert_eq!(live_application(&cluster).await["status"]["operationState"], ending);
-    // The status of the previous operation doesn't apply to this operation.
+    // The status of the previous operation doesn't affect the termination of this operation.
     let mut before = operation_state;
     before["phase"] = json!("Succeeded");
     before["finishedAt"] = json!("2026-01-01T00:00:09Z");
@@ -170,7 +170,7 @@ async fn an_operation_can_be_requested_right_after_the_end_of_another_one() {
     let (answer, ()) = tokio::join!(direct.sync(&known, parse_operation(json!({"sync": {}}))), end);
     answer.unwrap();
     assert_eq!(live_application(&cluster).await["operation"]["initiatedBy"]["username"], "ann");
-    // A running operation blocks the request.
+    // If the other operation is still running, the request is rejected.
     update_application(&cluster, begin).await;
     let reason = refusal_message(direct.sync(&known, parse_operation(json!({"sync": {}}))).await);
     assert!(reason.contains("already in progress"), "{reason}");

@@ -33,11 +33,7 @@ impl Layer for FailingCluster {
         self.inner.as_ref()
     }
 
-    async fn intercept<T: Send>(
-        &self,
-        call: Call,
-        answer: impl Future<Output = Result<T, ClusterError>> + Send,
-    ) -> Result<T, ClusterError> {
+    async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         if [Verb::List, Verb::Watch].contains(&call.verb) && self.is_failing.load(Ordering::Relaxed) {
             return Err(ClusterError::new(self.error_kind, "it is so"));
         }
@@ -62,8 +58,8 @@ async fn a_wait_survives_an_outage_and_a_missing_permission_to_watch() {
         watching.wait_for_change().await.unwrap();
         update_application(&inner, |app| app["metadata"]["labels"] = json!({"is": "seen"})).await;
         let is_seen = |found: &[Application]| found.iter().any(|one| one.metadata.labels.contains_key("is"));
-        // During the failure, Applications whose changes a watch would report aren't read. If watching is
-        // forbidden, all Applications are read.
+        // During a temporary failure, changed Applications aren't read. If watching is forbidden, all
+        // Applications are read at regular intervals.
         for _ in 0..4 {
             watching.wait_for_change().await.unwrap();
         }
@@ -99,7 +95,7 @@ async fn a_wait_reports_changes() {
     while !watching.refresh().await.unwrap().is_empty() {
         watching.wait_for_change().await.unwrap();
     }
-    // An Application in another namespace matches if its name is specified together with the namespace.
+    // The name of an Application outside the selected namespaces matches if it contains the namespace.
     let names = ["team/web".to_owned(), "blog".to_owned()];
     assert_eq!(direct.watch(&names, &notices).refresh().await.unwrap().len(), 2);
     assert_eq!(direct.watch(&[], &notices).refresh().await.unwrap().len(), 1);

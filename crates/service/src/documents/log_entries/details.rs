@@ -1,4 +1,4 @@
-//! Details of recorded events. Their names are stable and don't change if an internal type is renamed.
+//! Details of recorded events. Their names are stable, and don't change when an internal type is renamed.
 
 use serde_json::{Value, json};
 use tidegate_lifecycle::operation::{
@@ -212,7 +212,7 @@ fn task_event_details(event: &OperationEvent) -> Value {
                 .collect();
             json!({"reason": reason, "logs": logs})
         }
-        // The kind already contains all information.
+        // The event has no details beyond its kind.
         _ => json!({}),
     }
 }
@@ -295,7 +295,7 @@ mod tests {
         "words".to_owned()
     }
 
-    /// Returns an event of each kind. Includes both forms of kinds that have two.
+    /// Returns an event of each kind, in both forms if the kind has two.
     #[allow(clippy::too_many_lines, reason = "one entry per kind of event")]
     fn all_events() -> Vec<OperationEvent> {
         let (at, task) = (Timestamp::from_millis(1_000), TaskId(0));
@@ -384,7 +384,7 @@ mod tests {
         insta::assert_snapshot!("details", lines.join("\n"));
     }
 
-    /// The documentation must cover everything on which programs rely.
+    /// Programs rely on these names, so the documentation must cover all of them.
     #[test]
     fn every_kind_and_field_is_documented() {
         let docs = include_str!("../../../../../docs/reference/json-output.md");

@@ -1,4 +1,4 @@
-//! Last output of failed hooks' containers, in each attempt. The operation's status only contains the newest
+//! Last output of failed hooks' containers, in each attempt. The operation's status contains only the newest
 //! attempt's output.
 
 use schemars::JsonSchema;
@@ -18,8 +18,8 @@ pub struct AttemptLog {
     pub log: HookLogView,
 }
 
-/// Returns all stored output, in order. If a hook's output was read twice in an attempt, only returns the
-/// last one.
+/// Returns all stored output, in order. If a hook's output was read twice in an attempt, returns only the
+/// later output.
 pub fn hook_logs(events: &[OperationEvent]) -> Vec<AttemptLog> {
     let (mut all, mut attempt, mut plan): (Vec<AttemptLog>, u32, Option<&Plan>) = (Vec::new(), 1, None);
     for event in events {

@@ -1,7 +1,7 @@
-//! Injection-proof markup. Every text and attribute value is escaped here, and element and attribute names
-//! are static.
+//! Markup without injection risk: all text and attribute values are escaped here, and element and attribute
+//! names are static.
 
-use crate::sanitize;
+use tidegate_state::sanitize;
 
 /// A piece of markup.
 #[derive(Clone, Debug, Default)]

@@ -1,5 +1,4 @@
-//! The page that shows the record. All sections follow one another, so that nothing has to be expanded before
-//! printing.
+//! The record's HTML page. All sections follow one another, so that nothing must be expanded before printing.
 
 use std::time::Duration;
 
@@ -20,9 +19,9 @@ use super::timeline_chart::{self, Level};
 use crate::documents::log_entries;
 
 /// Explanation to show if only the operation's summary remains.
-const COMPACTED_NOTE: &str = "Its details were compacted. The newest operations of an application keep their details: `tidegate serve \
-                         --history` sets how many [default: 10].";
-/// Duration below which waits without a reason are omitted from the list of reasons.
+const COMPACTED_NOTE: &str = "The details were compacted. The newest operations of an application keep their details: `tidegate serve \
+                         --history` sets their number [default: 10].";
+/// Waits shorter than this duration are omitted from the list of reasons if they have no reason.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 const STYLE: &str = include_str!("style.css");
 
@@ -56,7 +55,8 @@ pub(in crate::documents) fn render_html(name: &str, parts: impl IntoIterator<Ite
     );
     let name = Markup::text_element("title", name);
     let body = Markup::element("body", &[], [Markup::element("main", &[], parts)]);
-    // The built-in style sheet isn't escaped, because the security policy only allows exactly its digest.
+    // The built-in style sheet isn't escaped, because the security policy allows only the exact content with
+    // its digest.
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\
@@ -281,8 +281,7 @@ fn render_reasons(line: &Line, until: Timestamp) -> Vec<Markup> {
     items.collect()
 }
 
-/// Formats an object's result. A hook has run or failed. Any other object was synced, and may have failed
-/// later.
+/// Formats an object's result. A hook ran or failed. Any other object was synced, and may have failed later.
 fn format_result(one: &ResourceResult, shown: &str) -> String {
     let status = one.status.map(|status| status.to_string());
     let is_bad =
@@ -302,7 +301,7 @@ fn format_object((kind, namespace, name): (&str, &str, &str)) -> String {
     format!("{kind} {namespace}{name}")
 }
 
-/// Formats an object's state, including decisions that people made.
+/// Formats an object's state, including users' decisions.
 fn format_state(one: &ResourceResult) -> String {
     match (one.hook_phase, one.overridden.as_ref().map(|overridden| overridden.what)) {
         (None, _) => String::new(),
@@ -312,7 +311,7 @@ fn format_state(one: &ResourceResult) -> String {
     }
 }
 
-/// Formats how many of a wave's tasks have finished and how many were skipped.
+/// Formats the number of a wave's tasks that have finished, and the number that were skipped.
 fn format_done(wave: &WaveView) -> String {
     let done = format!("{} of {}", wave.done, wave.tasks);
     if wave.skipped > 0 { format!("{done}, {} skipped", wave.skipped) } else { done }
@@ -328,7 +327,7 @@ fn render_results(operation: &OperationView) -> Markup {
         let has_passed = |wave: &&WaveView| {
             (wave.phase, wave.wave) == (one.sync_phase, one.wave) && wave.state == "Passed"
         };
-        // No event reports that an object in the last wave has finished, but the wave itself has.
+        // In the last wave, no event reports that an object has finished, so use the state of the wave.
         let shown = match one.hook_phase {
             Some(OperationPhase::Running) if operation.waves.iter().any(|wave| has_passed(&wave)) => {
                 OperationPhase::Succeeded.to_string()
@@ -371,7 +370,7 @@ fn render_hook_logs(record: &Record) -> Markup {
         let attempt = if is_one { String::new() } else { format!(" (attempt {attempt})") };
         markup(format!("{}{attempt}", heading(log)), log)
     });
-    // If older events were compacted, the status still contains the newest output.
+    // If the attempts' events were compacted, the status still contains the newest output.
     let newest = operation.hook_logs.iter().filter(|_| of_attempts.is_empty());
     let each = each.chain(newest.map(|log| markup(heading(log), log)));
     render_section("Logs of failed hooks", each.collect())

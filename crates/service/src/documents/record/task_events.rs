@@ -7,7 +7,7 @@ use super::timeline::{Line, OperationTimeline, Tone};
 use super::timeline_events::{tone_of, with_reason};
 
 /// Reason to show while a requested deletion is in progress.
-const DELETION_REASON: &str = "waits for its deletion";
+const DELETION_REASON: &str = "waits for the deletion to finish";
 
 impl OperationTimeline {
     /// Applies an event if it belongs to a task. Ignores all other events.
@@ -22,7 +22,7 @@ impl OperationTimeline {
                 self.set_object_state(*task, ("Applied", Tone::Wait, &why), false);
             }
             OperationEvent::RunnerStarted { task, .. } => {
-                self.set_object_state(*task, ("Running", Tone::Wait, "waits for its runner"), false)
+                self.set_object_state(*task, ("Running", Tone::Wait, "waits for the runner"), false)
             }
             OperationEvent::HealthChanged { task, health, fresh, .. } => {
                 self.apply_health(*task, health, *fresh)
@@ -91,8 +91,7 @@ impl OperationTimeline {
         }
     }
 
-    /// Applies a person's decision. After a retry, the object's timeline continues. Any other decision ends
-    /// it.
+    /// Applies a user's decision. A retry continues the object's timeline. Any other decision ends it.
     fn apply_override(&mut self, task: TaskId, what: Override, text: &str) {
         if what.counts_as_done() && self.object_line(task).is_some_and(|line| line.spans.is_empty()) {
             self.set_object_state(task, (what.past_participle(), Tone::Dull, text), true);
@@ -162,7 +161,7 @@ impl OperationTimeline {
             line.begin_span(span);
         }
         line.end_span(at);
-        // Keep the text and the duration of the wait, because its end is only a momentary event.
+        // The end of a wait is only a momentary event, so add the message to the wait, which has a duration.
         let is_good = tone != Tone::Bad;
         if let Some(last) = line.spans.last_mut().filter(|last| is_good && last.reason.is_empty()) {
             message.clone_into(&mut last.reason);

@@ -1,4 +1,4 @@
-//! A record describes what happened, and everything in it is plain text.
+//! The record shows all that happened, and escapes all text.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests may panic")]
 
 use std::sync::Arc;
@@ -74,8 +74,8 @@ fn stage_event(index: u32, step: WaveStep, seconds: i64) -> OperationEvent {
     OperationEvent::StageChanged { to: Stage::Wave { index, step }, at: at(seconds) }
 }
 
-/// Returns the events for a wave that has a gate. The wave's object fails in the first attempt and succeeds
-/// in the second.
+/// Returns the events of a wave that has a gate. The wave's object fails in the first attempt and succeeds in
+/// the second.
 fn sample_events(word: &str) -> Vec<OperationEvent> {
     let mut plan = Plan::default();
     let hook = Hook { delete_policies: Vec::new(), timeout: None, runner: Some(word.to_owned()) };
@@ -257,8 +257,8 @@ fn the_timeline_has_durations_wait_reasons_and_all_attempts() {
     assert_eq!(labels, ["PreSync, wave 0", "Sync, wave 1"]);
     let [first, second] = &story.waves[..] else { panic!("{labels:?}") };
 
-    // The first wave worked from 1 s to 2 s, and then waited for its Job until 12 s. So did the Job itself,
-    // from when it was applied until it finished.
+    // The first wave worked from 1 s to 2 s, and then waited for its Job until 12 s. The Job's own line
+    // covers the time from its creation to its end.
     assert_eq!(
         (first.line.duration(story.latest_time), first.line.wait_duration(story.latest_time)),
         (Duration::from_secs(11), Duration::from_secs(10))
@@ -283,16 +283,16 @@ fn the_timeline_has_durations_wait_reasons_and_all_attempts() {
         .map(|span| (span.state.as_str(), span.tone, span.to.unwrap().since(span.from).as_secs()))
         .collect();
     assert_eq!(spans, [("Applied", Tone::Wait, 7), ("Degraded", Tone::Bad, 10), ("Applied", Tone::Wait, 4)]);
-    assert_eq!(api.spans[0].reason, "office-hours; waits for its end");
+    assert_eq!(api.spans[0].reason, "office-hours; waits for the hook to finish");
 
-    // The outcome is shown as the state, rather than the last step.
+    // The outcome, rather than the last span, is shown as the state.
     assert_eq!(
         [first.line.state(), second.line.state(), story.operation.state(), api.state()],
         ["Passed", "Passed", "Succeeded", "Succeeded"]
     );
 
-    // The operation waited for the Job, for the gate, and for its second attempt. This includes the time
-    // while it was paused.
+    // The operation waited for the Job, for the gate, and for its second attempt. The pause counts as part of
+    // these waits.
     assert_eq!(story.operation.wait_duration(story.latest_time), Duration::from_secs(10 + 30 + 10));
     assert_eq!(story.operation.duration(story.latest_time), Duration::from_secs(76));
     let paused = story.operation.spans.iter().find(|span| span.state == "Paused").unwrap();
@@ -304,7 +304,7 @@ fn the_timeline_has_durations_wait_reasons_and_all_attempts() {
         "waited 4 s (Paused): paused by office-hours: office-hours",
         "waited 10 s (AwaitingHealth): waits for the health of Job shop/migrate",
         "waited 30 s (Held): gate office-hours: office-hours",
-        "office-hours pauses it: office-hours",
+        "office-hours pauses the operation: office-hours",
     ] {
         assert!(page.contains(told), "{told}: {page}");
     }
@@ -328,12 +328,15 @@ fn a_failed_object_keeps_its_wait() {
     assert_eq!((line.state(), line.is_notable()), ("Failed", true));
     assert_eq!(line.wait_duration(at(20)), Duration::from_secs(10));
     let last = line.spans.last().unwrap();
-    assert_eq!((last.state.as_str(), last.reason.as_str()), ("Applied", "gate; waits for its health"));
+    assert_eq!(
+        (last.state.as_str(), last.reason.as_str()),
+        ("Applied", "gate; waits for the object to become healthy")
+    );
     let marks: Vec<(&str, Tone)> = line.marks.iter().map(|mark| (mark.text.as_str(), mark.tone)).collect();
     assert_eq!(marks, [("Failed: exit code 1", Tone::Bad)]);
 }
 
-/// A person's decision immediately ends the wait for an object, and the record shows who decided and why.
+/// A user's decision immediately ends the wait for an object, and the record shows the user and the reason.
 #[test]
 fn an_override_ends_the_wait_and_shows_who_and_why() {
     let overruled = |what| {
@@ -345,7 +348,7 @@ fn an_override_ends_the_wait_and_shows_who_and_why() {
         let story = OperationTimeline::from_events(&events);
         let line = &story.waves[0].objects[0];
         let last = line.spans.last().unwrap();
-        assert_eq!(last.reason, "gate; waits for its health");
+        assert_eq!(last.reason, "gate; waits for the object to become healthy");
         let marks: Vec<String> = line.marks.iter().map(|mark| mark.text.clone()).collect();
         (line.state().to_owned(), last.to, marks)
     };
@@ -414,10 +417,10 @@ fn hostile_texts_are_escaped_in_every_field() {
             );
         }
     }
-    // The text is still present.
+    // The injected text appears as text.
     assert!(page.contains("&lt;script&gt;window.hit=1&lt;/script&gt;"));
     assert!(!page.contains(['\u{202e}', '\u{0}']));
-    // The same page with harmless words has identical markup.
+    // A page with harmless words has identical markup.
     let harmless = sample_record("harmless").render_page();
     let names = |page: &str| parse_tags(page).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
     assert_eq!(names(&page), names(&harmless));

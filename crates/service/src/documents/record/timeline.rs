@@ -1,5 +1,5 @@
-//! Timelines for an operation, its waves and their objects. They show periods of work, waits, and the reasons
-//! for the waits.
+//! Timelines of an operation, its waves and their objects. They show periods of work, waits, and the reasons
+//! for waiting.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub struct Line {
     pub label: String,
     pub spans: Vec<Span>,
     pub marks: Vec<Mark>,
-    /// Outcome, if the last span doesn't already show it.
+    /// Outcome, if the last span doesn't show it.
     pub outcome: Option<String>,
     pub is_hook: bool,
 }
@@ -113,9 +113,9 @@ impl Line {
         self.spans.last().map(|span| span.state.as_str()).unwrap_or_default()
     }
 
-    /// Describes what the object waits for after it has been applied.
+    /// Describes the condition that the object waits for after it has been applied.
     pub fn awaited_condition(&self) -> &'static str {
-        if self.is_hook { "waits for its end" } else { "waits for its health" }
+        if self.is_hook { "waits for the hook to finish" } else { "waits for the object to become healthy" }
     }
 
     /// Returns true if the object failed or waited for something unusual.
@@ -231,7 +231,7 @@ impl OperationTimeline {
         }
     }
 
-    /// Makes the wave with the given index in the newest plan the running wave.
+    /// Sets the running wave to the wave with the given index in the newest plan.
     pub(super) fn enter_wave(&mut self, index: Option<u32>) {
         self.current_wave = index.and_then(|index| self.wave_indices.get(TaskId(index).index()).copied());
     }

@@ -14,7 +14,7 @@ const SPANS_X: u64 = 320;
 const SPANS_WIDTH: u64 = WIDTH - SPANS_X - 12;
 const LINE_HEIGHT: u64 = 22;
 const HEADER_HEIGHT: u64 = 28;
-/// Maximum number of objects to draw. The slowest objects and unhealthy objects are preferred.
+/// Maximum number of objects to draw. Objects with failures or unusual waits come first, then the slowest.
 const OBJECTS_MAX: usize = 150;
 /// Maximum number of characters in a name.
 const NAME_CHARS: usize = 46;
@@ -34,7 +34,7 @@ pub enum Level {
     Object,
 }
 
-/// Returns the lines to draw, and how many objects are omitted.
+/// Returns the lines to draw, and the number of omitted objects.
 pub fn select_lines(story: &OperationTimeline) -> (Vec<(Level, &Line)>, usize) {
     let mut objects: Vec<&Line> =
         story.waves.iter().flat_map(|wave| &wave.objects).filter(|line| !line.spans.is_empty()).collect();
@@ -112,7 +112,7 @@ fn numeric_element(
 
 fn draw_grid(scale: &Scale, height: u64) -> Markup {
     let is_wide = |step: &u64| step.saturating_mul(SPANS_WIDTH) / scale.length_millis >= GRID_SPACING_MIN;
-    // If the timeline spans months, draw as many grid lines as fit.
+    // For a timeline that spans months, draw as many grid lines as fit.
     let step = GRID_INTERVALS
         .into_iter()
         .find(is_wide)
@@ -181,7 +181,7 @@ fn draw_bar(line: &Line, span: &Span, (top, thick): (u64, u64), scale: &Scale) -
     if span.tone != Tone::Wait || wide <= 6 {
         return bar;
     }
-    // Draw a line through the middle, so that waits can be recognized without color.
+    // Draw a line through the middle, so that waits are recognizable without color.
     let middle = top.saturating_add(thick / 2);
     let through =
         [("x1", from.saturating_add(2)), ("x2", to.saturating_sub(2)), ("y1", middle), ("y2", middle)];

@@ -5,7 +5,7 @@ use tidegate_model::{OperationOutcome, OperationPhase, Requester};
 
 use super::timeline::{OperationTimeline, Tone};
 
-/// State of an operation that is waiting for the claim, which another operation holds.
+/// State of an operation that is waiting because another operation holds the claim.
 const CLAIM_WAIT: &str = "Waiting for the claim";
 /// Maximum number of objects to list when describing what a wave is waiting for.
 const NAMED_OBJECTS_MAX: usize = 3;
@@ -20,7 +20,11 @@ impl OperationTimeline {
                 self.set_operation_state("Planning", Tone::Busy, "");
                 let requester = Requester::from_operation(&request.initiated_by);
                 if !requester.reason.is_empty() {
-                    self.operation.add_mark(at, requester.describe_action("requests it"), Tone::Busy);
+                    self.operation.add_mark(
+                        at,
+                        requester.describe_action("requests the operation"),
+                        Tone::Busy,
+                    );
                 }
             }
             OperationEvent::Planned { plan, .. } => self.apply_plan(plan),
@@ -67,7 +71,7 @@ impl OperationTimeline {
         }
     }
 
-    /// Applies a person's decision.
+    /// Applies a user's decision.
     fn apply_decision(&mut self, event: &OperationEvent) {
         let at = self.latest_time;
         match event {
@@ -75,7 +79,11 @@ impl OperationTimeline {
                 let last = self.operation.spans.last();
                 self.state_before_pause =
                     last.map(|span| (span.state.clone(), span.tone, span.reason.clone()));
-                self.operation.add_mark(at, with_reason(&format!("{by} pauses it"), reason), Tone::Wait);
+                self.operation.add_mark(
+                    at,
+                    with_reason(&format!("{by} pauses the operation"), reason),
+                    Tone::Wait,
+                );
                 self.set_operation_state(
                     "Paused",
                     Tone::Wait,
@@ -86,7 +94,11 @@ impl OperationTimeline {
                 let (state, tone, why) =
                     self.state_before_pause.take().unwrap_or((String::new(), Tone::Busy, String::new()));
                 self.set_operation_state(&state, tone, &why);
-                self.operation.add_mark(at, Requester::parse(by).describe_action("resumes it"), Tone::Good);
+                self.operation.add_mark(
+                    at,
+                    Requester::parse(by).describe_action("resumes the operation"),
+                    Tone::Good,
+                );
             }
             OperationEvent::Approved { wave, by, reason, .. } => {
                 let what = format!("{by} approves wave {}", wave.saturating_add(1));
@@ -98,13 +110,15 @@ impl OperationTimeline {
             OperationEvent::PruneConfirmed { by, .. } => {
                 self.operation.add_mark(
                     at,
-                    Requester::parse(by).describe_action("confirms prunes"),
+                    Requester::parse(by).describe_action("confirms the prunes"),
                     Tone::Good,
                 );
             }
-            OperationEvent::TerminationRequested { by, .. } => {
-                self.operation.add_mark(at, Requester::parse(by).describe_action("terminates it"), Tone::Warn)
-            }
+            OperationEvent::TerminationRequested { by, .. } => self.operation.add_mark(
+                at,
+                Requester::parse(by).describe_action("terminates the operation"),
+                Tone::Warn,
+            ),
             _ => self.apply_task_event(event),
         }
     }
@@ -159,7 +173,7 @@ impl OperationTimeline {
                 _ => wave.line.begin_span(span.clone()),
             }
         }
-        // The operation is shown as paused until it is resumed.
+        // Show the operation as paused until it is resumed.
         match &mut self.state_before_pause {
             Some(held) => *held = (name, tone, span.reason),
             None => self.operation.begin_span(span),
@@ -178,7 +192,7 @@ impl OperationTimeline {
             let place = match (open.state.as_str(), is_hook) {
                 ("Deleting", _) => 2,
                 (_, true) => 1,
-                // If the plan has only one wave, the operation only waits for hooks.
+                // In a plan with only one wave, the operation's own line shows only waits for hooks.
                 (_, false) if has_waves => 0,
                 (_, false) => continue,
             };

@@ -59,10 +59,10 @@ fn describe_event(event: &Event, order: &Order) -> RunEventBuilder {
                 .step(order.step_number(*step))
                 .details(json!({"message": message}))
         }
-        Event::Paused(said) => RunEventBuilder::for_decision("paused", said, "pauses it"),
-        Event::Resumed(said) => RunEventBuilder::for_decision("resumed", said, "resumes it"),
+        Event::Paused(said) => RunEventBuilder::for_decision("paused", said, "pauses the deletion"),
+        Event::Resumed(said) => RunEventBuilder::for_decision("resumed", said, "resumes the deletion"),
         Event::TerminateRequested(said) => {
-            RunEventBuilder::for_decision("termination-requested", said, "terminates it")
+            RunEventBuilder::for_decision("termination-requested", said, "terminates the deletion")
         }
         Event::Approved(Approval { token, said }) => {
             let what = "approves deletions that were blocked because their number exceeds the limit";
@@ -140,7 +140,7 @@ fn member_details(listed: &MemberRecord, order: &Order) -> Value {
 pub(super) fn collect_waits(events: &[Event]) -> Vec<WaitSpan> {
     const PAUSED_KEY: &str = "paused";
     let mut course = WaitTracker::default();
-    // If an observation doesn't have a time, it is later than all events that were recorded before it.
+    // An observation without a time is later than all events that were recorded before it.
     let mut now = Timestamp::default();
     for event in events {
         now = event_time(event).unwrap_or(now);
@@ -181,7 +181,7 @@ fn event_time(event: &Event) -> Option<Timestamp> {
         | Event::Paused(said)
         | Event::Resumed(said)
         | Event::TerminateRequested(said) => Some(said.at),
-        // An approval is older than the deletions that it allows.
+        // An approval is made before the deletions that it allows, so its time isn't used.
         Event::CallFailed { .. } | Event::Approved(_) => None,
     }
 }

@@ -1,6 +1,6 @@
 //! The last operation of each Application in a rollout, and its outcome. The rollout's state discards
 //! operations that were stopped, and operations of Applications that were skipped or retried, because they
-//! don't affect later steps. The record keeps all of them.
+//! don't affect later steps. The record keeps all operations.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ struct LastOperation {
     operation: OperationId,
     /// True if the events show that the operation has started.
     has_started: bool,
-    /// Outcome. `None` for an operation that was stopped, because only the operation itself contains its
+    /// Outcome. `None` for an operation that was stopped, because only the operation's own log contains its
     /// outcome.
     outcome: Option<(OperationPhase, String)>,
 }
@@ -60,7 +60,7 @@ fn find_last_operations(events: &[Event]) -> BTreeMap<&str, LastOperation> {
             Event::OperationAssigned { member, operation } => {
                 operations.insert(member.as_str(), LastOperation::new(*operation, None));
             }
-            // An operation that was adopted has succeeded, no matter who started it.
+            // An adopted operation has succeeded, regardless of who started it.
             Event::OperationAdopted { member, operation, .. } => {
                 operations.insert(member, LastOperation::new(*operation, Some(OperationPhase::Succeeded)));
             }

@@ -1,5 +1,4 @@
-//! The page that shows the record. All sections follow one another, so that nothing has to be expanded before
-//! printing.
+//! The record's HTML page. All sections follow one another, so that nothing must be expanded before printing.
 
 use tidegate_lifecycle::rollout::{RolloutView, StepStatus};
 use tidegate_lifecycle::teardown::{ApprovalView, OrderKind, TeardownView};
@@ -12,8 +11,8 @@ use crate::documents::record::page::{
 };
 
 /// Explanation to show if only the run's summary remains.
-const COMPACTED_NOTE: &str = "Its details were compacted. The newest rollouts and the newest deletions of an ApplicationSet keep their details: \
-                         `tidegate serve --history` sets how many [default: 10].";
+const COMPACTED_NOTE: &str = "The details were compacted. The newest rollouts and the newest deletions of an ApplicationSet keep their details: \
+                         `tidegate serve --history` sets their number [default: 10].";
 
 /// Returns the page.
 pub(super) fn render_page(run: &RunWithEvents, at: Timestamp) -> String {

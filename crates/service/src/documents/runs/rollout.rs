@@ -31,7 +31,7 @@ fn stage_step(stage: &Stage) -> Option<u32> {
     }
 }
 
-/// Describes an event. `current` is the step that is running or being held.
+/// Describes an event. `current` is the step that is running or on hold.
 fn describe_event(event: &Event, current: Option<u32>) -> RunEventBuilder {
     match event {
         Event::Created { by, targets, steps, members, at, .. } => {
@@ -68,10 +68,10 @@ fn describe_event(event: &Event, current: Option<u32>) -> RunEventBuilder {
                 .step(Some(step))
                 .details(json!({"message": failure.message}))
         }
-        Event::Paused(said) => RunEventBuilder::for_decision("paused", said, "pauses it"),
-        Event::Resumed(said) => RunEventBuilder::for_decision("resumed", said, "resumes it"),
+        Event::Paused(said) => RunEventBuilder::for_decision("paused", said, "pauses the rollout"),
+        Event::Resumed(said) => RunEventBuilder::for_decision("resumed", said, "resumes the rollout"),
         Event::TerminateRequested(said) => {
-            RunEventBuilder::for_decision("termination-requested", said, "terminates it")
+            RunEventBuilder::for_decision("termination-requested", said, "terminates the rollout")
         }
         Event::TargetsChanged { targets, at } => {
             let text = "the ApplicationSet has new targets";
@@ -90,7 +90,7 @@ fn describe_event(event: &Event, current: Option<u32>) -> RunEventBuilder {
 fn describe_member_event(event: &Event) -> RunEventBuilder {
     match event {
         Event::Promoted { member, at } => {
-            RunEventBuilder::for_application("promoted", member, "its turn has come").at(*at)
+            RunEventBuilder::for_application("promoted", member, "is next to be synced").at(*at)
         }
         Event::OperationAssigned { member, operation } => RunEventBuilder::for_application(
             "operation-assigned",
@@ -100,7 +100,7 @@ fn describe_member_event(event: &Event) -> RunEventBuilder {
         .details(json!({"operation": operation})),
         Event::SyncWindowChanged { member, window, at } => {
             let text = match window {
-                Some(window) => format!("its sync waits: {window}"),
+                Some(window) => format!("its sync is waiting: {window}"),
                 None => "its sync may start".to_owned(),
             };
             RunEventBuilder::for_application("sync-window-changed", member, text)
@@ -263,9 +263,9 @@ struct WaitCollector<'a> {
     waits: WaitTracker,
     steps: &'a [Step],
     steps_by_application: BTreeMap<&'a str, u32>,
-    /// Closed gates of the step that is being held, each with the reason.
+    /// Closed gates of the step that is on hold, each with the reason.
     closed_gates: Vec<(&'a str, String)>,
-    /// Step that is being held.
+    /// Step that is on hold.
     held_step: Option<u32>,
     approvals: BTreeMap<u32, String>,
     /// Applications that a sync window or a missing approval blocks.
@@ -321,7 +321,7 @@ impl<'a> WaitCollector<'a> {
         match event {
             Event::SyncWindowChanged { window: Some(reason), at, .. } => {
                 self.blocked_applications.insert(name);
-                self.waits.begin(&window, &what, format!("its sync waits: {reason}"), *at);
+                self.waits.begin(&window, &what, format!("its sync is waiting: {reason}"), *at);
             }
             Event::SyncWindowChanged { window: None, at, .. }
             | Event::OperationStarted { at, .. }
@@ -331,7 +331,7 @@ impl<'a> WaitCollector<'a> {
                 self.waits.end(&window, *at);
             }
             Event::OperationEnded { phase, message, at, .. } if *phase != OperationPhase::Succeeded => {
-                // If failures are tolerated, the rollout continues without the failed Applications.
+                // If the step tolerates failures, the rollout continues without the failed Applications.
                 let step = self
                     .steps_by_application
                     .get(name)
@@ -387,7 +387,7 @@ impl<'a> WaitCollector<'a> {
     }
 }
 
-/// Gate that opens when a person approves it.
+/// Gate that opens when a user approves it.
 const APPROVAL_GATE: &str = tidegate_lifecycle::operation::APPROVAL_GATE;
 
 fn approved_by(by: &str) -> String {

@@ -1,4 +1,4 @@
-//! Recorded events of a rollout or deletion, for programs and people.
+//! Recorded events of a rollout or deletion, for programs and human readers.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,9 +26,9 @@ pub struct RunEvent {
     pub application: Option<String>,
     /// Number of the step to which the event applies, starting at 1 as in the strategy.
     pub step: Option<u32>,
-    /// Person who made the decision.
+    /// User who made the decision.
     pub by: Option<String>,
-    /// Reason. `None` if there is no reason.
+    /// Reason. `None` if no reason was given.
     pub reason: Option<String>,
     /// Additional details. Their fields depend on the kind of event.
     pub details: Value,
@@ -63,7 +63,7 @@ impl RunEventBuilder {
         builder
     }
 
-    /// Describes a person's decision, such as `ann skips prod-cart: moved away`.
+    /// Describes a user's decision, such as `ann skips prod-cart: moved away`.
     pub fn for_decision(kind: &str, decision: &Attribution, what: impl AsRef<str>) -> Self {
         let text = format!("{} {}", decision.by, what.as_ref());
         let mut builder = Self::new(kind, with_reason(&text, &decision.why)).at(decision.at);
@@ -118,8 +118,8 @@ pub(super) fn step_number(step: u32) -> u32 {
     step.saturating_add(1)
 }
 
-/// Returns the number of the step to which an Application is assigned. Ignores other steps that also select
-/// it.
+/// Returns the number of the step that an Application is assigned to. Ignores other steps that also select
+/// the Application.
 pub(super) fn assigned_step(place: &Assignment) -> Option<u32> {
     place.step.map(step_number)
 }

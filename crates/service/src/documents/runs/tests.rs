@@ -1,4 +1,4 @@
-//! A record describes what people did, and everything in it is plain text.
+//! The record shows all decisions of users, and escapes all text.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests may panic")]
 
 use std::collections::BTreeSet;
@@ -79,7 +79,8 @@ fn synced_events(member: &str, seconds: i64, phase: OperationPhase, message: &st
 }
 
 /// Returns the events of a rollout. The first step completes. The second step waits for a sync window and for
-/// ben's approval, while ann pauses the rollout. Then ann skips the Application that fails in this step.
+/// ben's approval, while ann pauses the rollout. Then ann skips the Application that fails in the second
+/// step.
 fn sample_events(word: &str) -> Vec<Event> {
     let closed = Verdict::Closed { reason: word.to_owned(), ask_again_after: Duration::from_secs(1) };
     let gate = || "window:night".to_owned();
@@ -140,9 +141,8 @@ fn sample_run(word: &str) -> RunWithEvents {
     RunWithEvents::from_rollout(run_summary(RunKind::Rollout), (1, &events), &state, at(100), |_| None)
 }
 
-/// Returns the record of an Application whose operation was running when it was stopped. The result contains
-/// the message and the operation ID, if the record contains it. `log` is the operation's outcome in the list
-/// of operations.
+/// Returns an Application's message and operation ID, if any, from the record. The Application's operation
+/// was running when it was stopped. `log` is the operation's outcome in the list of operations.
 fn record_of_stopped_operation(
     then: impl IntoIterator<Item = Event>,
     log: Option<(OperationPhase, &str)>,
@@ -169,8 +169,8 @@ fn record_of_stopped_operation(
     (of("dev").operation, of("dev").message.clone())
 }
 
-/// There is no operation to wait for, but readers of the record want to see the last operation and its
-/// outcome.
+/// The rollout doesn't wait for a stopped operation, but readers of the record want to see the operation and
+/// its outcome.
 #[test]
 fn a_stopped_operation_is_named_with_its_outcome() {
     let member = || "dev".to_owned();
@@ -206,7 +206,7 @@ fn a_stopped_operation_is_named_with_its_outcome() {
     let never = format!("{waiting}; its last operation was stopped or never started");
     assert_eq!(record_of_stopped_operation(stages(), None), (Some(id()), never));
 
-    // A person who skipped the Application during a retry stopped the operation.
+    // Skipping the Application during a retry stopped the operation.
     let skipped = [
         started(),
         Event::StopRequested {
@@ -221,7 +221,7 @@ fn a_stopped_operation_is_named_with_its_outcome() {
         (Some(id()), format!("skipped by ann (moved); {over}"))
     );
 
-    // If the operation had already finished, its recorded outcome is kept.
+    // An operation that had already finished keeps its recorded outcome.
     let failed = [
         started(),
         Event::OperationEnded {
@@ -272,14 +272,14 @@ fn waits_have_their_start_and_end_times() {
         ("Application prod", "failed and needs manual action: prod", at(77), Some(at(90))),
     ];
     assert_eq!(documents, expected);
-    // A wait that hasn't ended has no end time, but it has the reason why the gate is closed.
+    // A wait that hasn't ended has no end time, but shows why the gate is closed.
     let so_far = sample_events("prod");
     let upto = so_far.iter().position(|event| matches!(event, Event::Paused(_))).unwrap();
     let waits = rollout::collect_waits(&so_far[..=upto]);
     assert_eq!(waits.len(), 2);
     assert_eq!((waits[0].reason.as_str(), waits[0].until), ("approval; window:night: prod", None));
     assert_eq!((waits[1].reason.as_str(), waits[1].until), ("paused by ann: lunch", None));
-    // The rollout doesn't wait because of tolerated failures. It does wait for a failed step that blocks it.
+    // A tolerated failure doesn't make the rollout wait. A failed step that blocks the rollout does.
     let mut lenient = so_far.clone();
     let Event::Created { steps, .. } = &mut lenient[0] else { panic!() };
     steps[1].max_failures = Some(1);
@@ -297,7 +297,7 @@ fn a_deletion_numbers_its_steps_as_the_strategy_does() {
         uid: name.to_owned(),
         place: assignment(step),
     };
-    // In the deletion order, the second step of the strategy comes first.
+    // The deletion order starts with the second step of the strategy.
     let events = vec![
         down::Event::Created {
             set: "argocd/shops".to_owned(),
@@ -337,7 +337,7 @@ fn a_deletion_numbers_its_steps_as_the_strategy_does() {
     let view = run.deletion.as_ref().unwrap();
     assert_eq!((view.by.as_str(), view.reason.as_deref()), ("ann", Some("moved away")));
     let said: Vec<&str> = run.decisions.iter().map(|event| event.text.as_str()).collect();
-    assert_eq!(said, ["ben pauses it", "ben resumes it", "ann skips prod: it stays"]);
+    assert_eq!(said, ["ben pauses the deletion", "ben resumes the deletion", "ann skips prod: it stays"]);
     let waits: Vec<(&str, &str, Timestamp, Option<Timestamp>)> = run
         .waits
         .iter()
@@ -385,7 +385,7 @@ fn a_record_is_rendered_as_a_document_and_a_page_of_plain_text() {
     let gone = RunWithEvents::from_summary(run_summary(RunKind::Deletion), 40);
     assert!(gone.run.is_compacted() && gone.run.compacted_events == 40);
     let page = gone.render_page(at(100));
-    assert!(page.contains("Its details were compacted") && page.contains("all done"), "{page}");
+    assert!(page.contains("The details were compacted") && page.contains("all done"), "{page}");
 }
 
 /// Returns one rollout event of each kind.
@@ -468,7 +468,7 @@ fn all_deletion_events() -> Vec<down::Event> {
     ]
 }
 
-/// The documentation must cover every kind of event, and everything on which programs rely.
+/// Programs rely on these names, so the documentation must cover every kind of event and every field.
 #[test]
 fn every_kind_has_a_stable_name_and_fields_and_is_documented() {
     let rollouts = all_rollout_events();

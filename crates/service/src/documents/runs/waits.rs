@@ -66,7 +66,7 @@ pub(super) fn describe_hold(decision: &Attribution) -> String {
     super::run_events::with_reason(&format!("paused by {}", decision.by), &decision.why)
 }
 
-/// Formats a person and the reason, such as `ann (CHG-7)`.
+/// Formats a user and the reason, such as `ann (CHG-7)`.
 pub(super) fn format_person(decision: &Attribution) -> String {
     if decision.why.is_empty() { decision.by.clone() } else { format!("{} ({})", decision.by, decision.why) }
 }

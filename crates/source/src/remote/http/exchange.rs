@@ -1,4 +1,4 @@
-//! Adapts requests and responses to the reader and writer interface of Git's protocol code.
+//! Requests and responses as readers and writers, as required by the Git library.
 
 use std::io::{self, BufRead, Cursor, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,16 +11,16 @@ use http::{HeaderMap, Response};
 use super::Problem;
 use super::link::{Body, Link, parse_headers};
 
-/// Maximum size of a request in bytes. A request contains only a few commit IDs.
+/// Maximum size of a request, in bytes. Requests contain only a few commit IDs.
 const REQUEST_MAX: usize = 1 << 20;
 
-/// Sends requests over a link.
+/// Sends the requests of Git's protocol over a link.
 pub(crate) struct HttpTransport(Arc<Link>);
 
 /// A request and its response.
 struct Exchange {
     link: Arc<Link>,
-    /// The request, until it has been sent.
+    /// The request, which is removed when it is sent.
     request: Option<(String, HeaderMap, Vec<u8>)>,
     body: Option<Body>,
     headers: Vec<u8>,
@@ -64,7 +64,7 @@ impl Exchange {
     }
 }
 
-/// Response headers, as lines.
+/// Reader of the response's headers, one per line.
 pub(crate) struct HeaderReader(SharedExchange, Option<Cursor<Vec<u8>>>);
 
 impl HeaderReader {
@@ -96,7 +96,7 @@ impl BufRead for HeaderReader {
     }
 }
 
-/// Response body.
+/// Reader of the response's body.
 pub(crate) struct BodyReader(SharedExchange, Bytes);
 
 impl Read for BodyReader {
@@ -121,7 +121,7 @@ impl BufRead for BodyReader {
     }
 }
 
-/// Request body. It is sent when the response is read.
+/// Writer of the request's body. The request is sent when the response is read.
 pub(crate) struct BodyWriter(SharedExchange);
 
 impl Write for BodyWriter {

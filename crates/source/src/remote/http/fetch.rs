@@ -1,11 +1,11 @@
-//! Downloads complete files.
+//! Requests whose responses are read completely.
 
 use http::{HeaderMap, Method, StatusCode, Uri};
 
 use super::Problem;
 use super::link::{Body, Link};
 
-/// A complete response.
+/// A response that was read completely.
 pub(crate) struct CompleteResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -13,8 +13,7 @@ pub(crate) struct CompleteResponse {
 }
 
 impl Link {
-    /// Sends a single request without following redirects, and reads the entire response regardless of its
-    /// status.
+    /// Sends a single request, and reads the whole response, whatever its status. Doesn't follow redirects.
     pub fn send_once(
         &self,
         method: Method,
@@ -37,8 +36,8 @@ impl Link {
         Ok(content)
     }
 
-    /// Downloads a file, following redirects. An unsuccessful status is an error unless it is in `expected`.
-    /// In that case, the body isn't read.
+    /// Downloads a file. Follows redirects. If the status is in `expected`, returns the response without its
+    /// body. Any other status except success is an error.
     pub fn download(
         &self,
         url: &str,

@@ -1,4 +1,4 @@
-//! Git LFS requests that locate and download objects.
+//! Requests to Git LFS servers: batch requests and downloads of objects.
 
 use http::{HeaderMap, Method, StatusCode, Uri};
 use tidegate_web::is_same_or_safer;
@@ -8,14 +8,14 @@ use super::link::{Link, redirect_target};
 use crate::lfs::PUSH_HINT;
 
 impl Link {
-    /// Posts a document and returns the document in the response.
+    /// Sends a document in a POST request, and returns the document in the response.
     pub fn post_document(&self, url: &str, headers: &HeaderMap, body: Vec<u8>) -> Result<Vec<u8>, Problem> {
         let answer = self.post(url, headers, body)?;
         self.read_body(answer.into_body()).map_err(|problem| problem.with_hint(""))
     }
 
-    /// Downloads an object, following redirects. If the object is larger than `bytes`, stops reading shortly
-    /// after that size. Credentials in `headers` are only sent to the server for which they were issued.
+    /// Downloads an object. Follows redirects. Reads at most slightly more than `bytes` bytes. The given
+    /// headers are not sent to other servers, because they may contain credentials.
     pub fn download_object(&self, url: &Uri, headers: &HeaderMap, bytes: usize) -> Result<Vec<u8>, Problem> {
         let (mut at, mut headers) = (url.clone(), headers.clone());
         for _ in 0..=self.redirects() {

@@ -1,4 +1,4 @@
-//! Connection that is used for one attempt, with the budget of the attempt.
+//! HTTP connections that are used for one attempt, with a limit for the received data.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,18 +21,18 @@ use crate::Address;
 use crate::credentials::AccessSettings;
 use crate::remote::{Attempt, Network, RemoteLimits};
 
-/// Response body.
+/// Body of a response.
 pub(super) type Body = UnsyncBoxBody<Bytes, ConnectionError>;
 
-/// Connection that is used for one attempt.
+/// HTTP client for one attempt.
 pub(crate) struct Link {
-    /// Runtime that executes the requests. `None` only while the link is being dropped.
+    /// Runtime that runs the requests. `None` only while the link is dropped.
     runtime: Option<Runtime>,
     client: Client,
     attempt: Arc<Attempt>,
     limits: RemoteLimits,
     blocked: BlockedAddresses,
-    /// Server for which the credentials are meant.
+    /// Only server that may receive the credentials.
     credentials_server: Uri,
     authorization: Option<HeaderValue>,
     access: AccessSettings,
@@ -43,13 +43,13 @@ struct LinkState {
     problem: Option<Problem>,
     /// Number of bytes that may still be received.
     bytes_left: u64,
-    /// Repository address after redirects.
+    /// Address of the repository after redirects.
     base: Option<String>,
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // A normal shutdown of the runtime would wait for a pending name lookup.
+        // A normal shutdown would wait until a pending name lookup is complete.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -67,7 +67,7 @@ impl Link {
         Self::for_address(&address.to_string(), access, network, attempt, bytes)
     }
 
-    /// Creates a link to the server at an address. Only this server receives credentials.
+    /// Creates a link to the server at an address. Credentials are sent only to this server.
     pub fn for_address(
         address: &str,
         access: &AccessSettings,
@@ -88,7 +88,7 @@ impl Link {
             let mut value = HeaderValue::from_str(&value).map_err(|_| {
                 let secret = access.secret.as_deref().unwrap_or_default();
                 Problem::new(format!(
-                    "username, password or bearerToken of Secret {secret} has a character that an HTTP header does not allow"
+                    "username, password or bearerToken of Secret {secret} contains a character that is not allowed in an HTTP header"
                 ))
             })?;
             value.set_sensitive(true);
@@ -107,12 +107,12 @@ impl Link {
         }))
     }
 
-    /// Returns the problem that was observed on this link, if any.
+    /// Returns the first problem that occurred on this link.
     pub fn problem(&self) -> Option<Problem> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).problem.clone()
     }
 
-    /// Stores a problem for later, because Git's protocol code would lose the message.
+    /// Stores a problem, because the Git library would lose its message.
     pub(super) fn store_problem(&self, problem: Problem) -> Problem {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.problem.get_or_insert(problem).clone()
@@ -128,7 +128,7 @@ impl Link {
         late: &str,
         work: impl Future<Output = T>,
     ) -> Result<T, Problem> {
-        let Some(runtime) = &self.runtime else { return Err(Problem::new("it was interrupted")) };
+        let Some(runtime) = &self.runtime else { return Err(Problem::new("the request was interrupted")) };
         runtime.block_on(async {
             tokio::select! {
                 biased;
@@ -140,7 +140,7 @@ impl Link {
         })
     }
 
-    /// Sends a single request and returns the response, regardless of its status.
+    /// Sends a single request. Returns the response, whatever its status.
     pub(super) fn send(
         &self,
         method: Method,
@@ -183,7 +183,7 @@ impl Link {
         }
     }
 
-    /// Sends a GET request, following redirects. `tail` is the part of the address after the repository's
+    /// Sends a GET request. Follows redirects. `tail` is the part of the URL that follows the repository's
     /// address.
     pub(super) fn get(&self, url: &str, tail: &str, headers: &HeaderMap) -> Result<Response<Body>, Problem> {
         let (answer, at) = self.get_with_address(url, headers)?;
@@ -198,7 +198,7 @@ impl Link {
         Ok(answer)
     }
 
-    /// Sends a GET request, following redirects. Returns the response along with its final address.
+    /// Sends a GET request. Follows redirects. Returns the response and the address after all redirects.
     pub(super) fn get_with_address(
         &self,
         url: &str,
@@ -224,7 +224,7 @@ impl Link {
         Problem::new(format!("the server redirected more than {} times", self.limits.redirects))
     }
 
-    /// Sends a POST request without following redirects.
+    /// Sends a POST request. Doesn't follow redirects.
     pub(super) fn post(
         &self,
         url: &str,
@@ -235,12 +235,12 @@ impl Link {
         self.check_response(self.send(Method::POST, &to, headers, body)?, &to)
     }
 
-    /// Returns true if credentials are sent to the server at an address.
+    /// Returns true if credentials may be sent to an address.
     fn gets_credentials(&self, at: &Uri) -> bool {
         is_same_or_safer(&self.credentials_server, at)
     }
 
-    /// Returns the response if it is successful. Any other response is returned as a problem.
+    /// Returns the response if it is successful, and a problem otherwise.
     pub(super) fn check_response(&self, answer: Response<Body>, at: &Uri) -> Result<Response<Body>, Problem> {
         let status = answer.status();
         if status == StatusCode::OK {
@@ -260,21 +260,21 @@ impl Link {
         Err(match (status, given) {
             (StatusCode::UNAUTHORIZED, Some(secret)) => {
                 let refused =
-                    Problem::new(format!("{said}: it does not accept the credentials of Secret {secret}"));
+                    Problem::new(format!("{said} and does not accept the credentials of Secret {secret}"));
                 Problem {
                     is_refused: true,
-                    ..refused.with_hint("check its username, password or bearerToken")
+                    ..refused.with_hint("check username, password or bearerToken in the Secret")
                 }
             }
-            (StatusCode::UNAUTHORIZED, None) => Problem::new(format!("{said}: it requires credentials"))
+            (StatusCode::UNAUTHORIZED, None) => Problem::new(format!("{said} and requires credentials"))
                 .with_hint(
-                    "add them in a Secret labeled argocd.argoproj.io/secret-type: repository or repo-creds",
+                    "add credentials in a Secret labeled argocd.argoproj.io/secret-type: repository or repo-creds",
                 ),
             (StatusCode::FORBIDDEN, Some(secret)) => {
                 Problem::new(format!("{said}: the credentials of Secret {secret} have no permission"))
             }
             (StatusCode::NOT_FOUND, None) => Problem::new(said).with_hint(
-                "check the URL; many servers return this for private repositories without credentials",
+                "check the URL; many servers return this status for private repositories without credentials",
             ),
             (StatusCode::NOT_FOUND, Some(secret)) => {
                 Problem::new(format!("{said} with the credentials of Secret {secret}"))
@@ -291,7 +291,7 @@ impl Link {
         })
     }
 
-    /// Creates the problem for a rejection by a server for which the credentials are not meant.
+    /// Returns the problem for an error from a server that must not receive the credentials.
     fn other_server_problem(&self, said: &str, at: &Uri, secret: &str) -> Problem {
         let [there, meant] =
             [at, &self.credentials_server].map(|one| one.authority().map_or("", Authority::as_str));
@@ -301,7 +301,7 @@ impl Link {
         .with_hint("use the URL of the other server, with its own Secret")
     }
 
-    /// Returns the next bytes of a response. `None` at the end.
+    /// Returns the next bytes of a response, or `None` at its end.
     pub(super) fn next_bytes(&self, body: &mut Body) -> Result<Option<Bytes>, Problem> {
         loop {
             let frame = self.wait_within(self.limits.idle, "sent nothing", body.frame())?;
@@ -332,7 +332,7 @@ pub(super) fn redirect_target(answer: &Response<Body>, from: &Uri) -> Result<Uri
         .map_err(|misled| Problem::new(format!("the server {misled}")))
 }
 
-/// Parses header lines such as `Name: value`. Skips invalid lines.
+/// Parses header lines such as `Name: value`. Ignores invalid lines.
 pub(super) fn parse_headers(lines: impl IntoIterator<Item = impl AsRef<str>>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in lines {

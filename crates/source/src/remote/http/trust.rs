@@ -1,11 +1,11 @@
-//! TLS settings from Secrets and ConfigMaps.
+//! TLS settings, which come from Secrets and ConfigMaps.
 
 use tidegate_web::{ClientCertificate, SystemTrust, Tls, TrustError, TrustedServers};
 
 use super::Problem;
 use crate::credentials::AccessSettings;
 
-/// Returns the TLS settings for a repository.
+/// Returns the TLS settings for access to a repository.
 pub(super) fn tls_config(trust: &SystemTrust, access: &AccessSettings) -> Result<Tls, Problem> {
     let trusted = match &access.certificates {
         _ if access.is_insecure => TrustedServers::Anyone,

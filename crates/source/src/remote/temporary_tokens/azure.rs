@@ -1,4 +1,4 @@
-//! Access tokens for Azure identities, and registry passwords that Azure exchanges for them:
+//! Access tokens for Azure identities. Azure registries exchange these tokens for passwords:
 //! <https://learn.microsoft.com/en-us/entra/identity-platform/v2-oauth2-client-creds-grant-flow>.
 
 use std::fs::File;
@@ -17,15 +17,15 @@ use crate::error::to_line;
 use crate::remote::{Network, Problem};
 use crate::secret_text::SecretText;
 
-/// Scope for Azure DevOps.
+/// Scope of tokens for Azure DevOps.
 const DEVOPS_SCOPE: &str = "499b84ac-1321-427f-aa17-267ca6975798/.default";
-/// Scope for registries.
+/// Scope of tokens that are exchanged for the password of a registry.
 const MANAGEMENT_SCOPE: &str = "https://management.core.windows.net/.default";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
-/// Maximum size of a service account token in bytes.
+/// Maximum size of a service account token, in bytes.
 const TOKEN_FILE_MAX: u64 = 64 << 10;
-/// Time in seconds for which a registry password is cached. The password is valid for three hours, but the
-/// response doesn't contain its lifetime.
+/// Time that the password of a registry is cached, in seconds. The password is valid for three hours, but the
+/// response doesn't say so.
 const REGISTRY_SECONDS: u64 = 60 * 60;
 
 #[derive(Deserialize)]
@@ -40,7 +40,7 @@ struct ExchangeResponse {
     refresh_token: String,
 }
 
-/// Client that makes a token request.
+/// Client on whose behalf a token is requested.
 struct Client {
     who: String,
     authority: String,
@@ -51,7 +51,8 @@ struct Client {
 }
 
 impl Network {
-    /// Requests a token for an identity. For a registry, exchanges the token for a password.
+    /// Requests a token for an identity. If the identity is for a registry, exchanges the token for a
+    /// password.
     pub(super) fn azure_token(
         &self,
         identity: &AzureIdentity,
@@ -133,7 +134,7 @@ impl Network {
         Ok(ExpiringToken { token: given.access_token, expires_at: ends })
     }
 
-    /// Exchanges an Azure token for a registry password. See
+    /// Exchanges an Azure token for the password of a registry:
     /// <https://learn.microsoft.com/en-us/azure/container-registry/container-registry-authentication>.
     fn exchange_azure_token(
         &self,
@@ -178,7 +179,8 @@ impl Network {
     }
 }
 
-/// Reads the service account token, which the cluster rotates.
+/// Reads the service account token. The file must be read for each request, because the cluster rotates the
+/// token.
 fn read_token_file(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(TOKEN_FILE_MAX).read_to_string(&mut text)?;

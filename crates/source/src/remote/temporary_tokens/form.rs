@@ -1,4 +1,4 @@
-//! OAuth requests sent as forms: <https://www.rfc-editor.org/rfc/rfc6749#section-4.4>.
+//! OAuth requests in form encoding: <https://www.rfc-editor.org/rfc/rfc6749#section-4.4>.
 
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
@@ -11,13 +11,13 @@ use crate::remote::{Link, Problem};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Remedies that are suggested for rejected credentials and for other failures.
+/// Advice for rejected credentials, and advice for all other failures.
 pub(super) struct Hints {
     pub rejected: &'static str,
     pub other: &'static str,
 }
 
-/// Sends the form and parses the response.
+/// Sends a form, and parses the response as JSON.
 pub(super) fn send_form<T: DeserializeOwned>(
     link: &Link,
     url: &str,

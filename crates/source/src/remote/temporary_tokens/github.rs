@@ -1,4 +1,4 @@
-//! Access tokens for installations of GitHub Apps.
+//! Access tokens for the installations of GitHub Apps.
 
 use http::header::ACCEPT;
 use http::{Method, StatusCode};
@@ -12,13 +12,13 @@ use crate::remote::{CompleteResponse, Link, Network, Problem};
 use crate::secret_text::SecretText;
 
 const MEDIA_TYPE: &str = "application/vnd.github+json";
-/// Hint about the API path of an Enterprise server, which users often omit.
+/// Advice about the API path of a GitHub Enterprise server, which users often omit.
 const API_PATH_HINT: &str = "check githubAppEnterpriseBaseUrl: for an Enterprise server, use a URL such as https://git.example.com/api/v3";
 const REJECTED_HINT: &str = "check githubAppID and githubAppPrivateKey, and the clock of this machine";
 
 impl Network {
-    /// Requests a token for an installation. If the installation's ID isn't configured, looks it up by the
-    /// owner of the repository.
+    /// Requests a token for an installation of the App. If the Secret doesn't specify the installation's ID,
+    /// looks up the installation by the owner of the repository.
     pub(super) fn github_token(
         &self,
         (app, owner): (&GithubApp, Option<&str>),
@@ -43,7 +43,7 @@ impl Network {
     }
 }
 
-/// Parses a response as JSON. Returns null if it is invalid.
+/// Parses a response as JSON. Returns null if the response isn't valid JSON.
 fn parse_response(answer: &CompleteResponse) -> Value {
     serde_json::from_slice(&answer.content).unwrap_or_default()
 }
@@ -74,7 +74,8 @@ impl GithubApi<'_> {
         self.request.interpret_response(answer, hint)
     }
 
-    /// Looks up the installation for an organization or, if there is none, for a user.
+    /// Looks up the installation of an organization with this name or, if there is none, of a user with this
+    /// name.
     fn installation(&self, owner: &str) -> Result<u64, TokenFailure<Problem>> {
         const MISSING: &str =
             "install the App for the owner of the repository, or check githubAppEnterpriseBaseUrl";

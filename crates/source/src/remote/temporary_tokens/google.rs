@@ -13,7 +13,7 @@ use crate::secret_text::SecretText;
 
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-/// Maximum lifetime of a token in seconds. Longer lifetimes are capped.
+/// Maximum time for which a token is cached, in seconds, even if the server specifies a longer lifetime.
 pub(super) const TOKEN_SECONDS_MAX: u64 = 24 * 60 * 60;
 
 #[derive(Deserialize)]
@@ -24,7 +24,7 @@ struct TokenResponse {
 }
 
 impl Network {
-    /// Requests a token for an account.
+    /// Requests a token for a service account.
     pub(super) fn google_token(
         &self,
         account: &GoogleAccount,
@@ -45,7 +45,7 @@ impl Network {
             rejected: "check gcpServiceAccountKey, which may have been deleted, and the clock of this machine",
             other: "check token_uri in gcpServiceAccountKey",
         };
-        // The assertion is in the body, so the headers don't contain credentials.
+        // The body contains the assertion, so no credentials are sent in the headers.
         let link = self.link_to_issuer(&account.token_uri, issuer, access, SecretText::default());
         let link = link.map_err(|problem| asked.connection_error(problem))?;
         let fields = [("grant_type", GRANT_TYPE), ("assertion", signed.as_str())];

@@ -1,4 +1,4 @@
-//! Interprets responses that don't contain a token.
+//! Interpretation of responses that don't contain a token.
 
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
@@ -8,38 +8,38 @@ use tidegate_web::{RequestedWait, TokenFailure};
 use crate::error::to_line;
 use crate::remote::{CompleteResponse, Problem};
 
-/// Maximum time, in seconds, that the client waits if a server requests a delay.
+/// Maximum delay that a server can request, in seconds. Longer delays are shortened.
 const WAIT_MAX: u64 = 60 * 60;
-/// Default time to wait, in seconds, if the server doesn't specify one.
+/// Delay if a server limits the rate but doesn't specify a delay, in seconds.
 const WAIT_DEFAULT: u64 = 60;
 /// Replacement for secrets in server messages.
 const MASK: &str = "***";
 
-/// Context of a token request, used in messages.
+/// Description of a token request for messages.
 pub(super) struct TokenRequest<'a> {
     /// Description of the server, such as `GitHub at https://api.github.com`.
     pub server: String,
     /// Description of the credentials, such as `the GitHub App of Secret argocd/app`.
     pub who: String,
-    /// Signed assertion, which must not appear in messages.
+    /// Signed assertion or other credentials, which must not appear in messages.
     pub assertion: &'a str,
     /// Time of the request in seconds since 1970.
     pub now: u64,
 }
 
 impl TokenRequest<'_> {
-    /// Creates a problem with the given reason.
+    /// Creates a problem. `text` continues a sentence that starts with the server.
     pub fn error(&self, text: &str) -> Problem {
         Problem::new(format!("cannot get a token for {}: {} {text}", self.who, self.server))
     }
 
-    /// Creates a problem for a failed connection.
+    /// Creates the problem for a failed connection.
     pub fn connection_error(&self, problem: Problem) -> Problem {
         let what = format!("cannot get a token for {}: {}: {}", self.who, self.server, problem.message);
         Problem { message: what, ..problem }
     }
 
-    /// Interprets a response that doesn't contain a token. `hint` is the suggested remedy.
+    /// Interprets a response that doesn't contain a token. `hint` is advice for fixing the problem.
     pub fn interpret_response(&self, answer: &CompleteResponse, hint: &'static str) -> TokenFailure<Problem> {
         let CompleteResponse { status, headers, content } = answer;
         if let Some(until) = requested_wait_end(*status, headers, self.now) {
@@ -60,7 +60,7 @@ impl TokenRequest<'_> {
         TokenFailure::from(self.error(&format!("returned {status}{said}{sends}")).with_hint(hint))
     }
 
-    /// Returns the server's error message without secrets, because the server may repeat parts of the
+    /// Returns the error message in a response. Masks the assertion, because a server may repeat parts of the
     /// request.
     fn error_message(&self, content: &[u8]) -> Option<String> {
         let content: Value = serde_json::from_slice(content).ok()?;
@@ -73,7 +73,7 @@ impl TokenRequest<'_> {
     }
 }
 
-/// Returns the time until which the server asks the client to wait, in seconds since 1970.
+/// Returns the end of the delay that the server has requested, in seconds since 1970.
 fn requested_wait_end(status: StatusCode, headers: &HeaderMap, now: u64) -> Option<u64> {
     let wait = match tidegate_web::requested_wait(status, headers, Some(now))? {
         RequestedWait::For(wait) => wait.as_secs(),

@@ -1,4 +1,4 @@
-//! Tests with servers that return wrong objects, and with repositories that specify other servers.
+//! Tests with servers that send wrong objects, and with repositories that specify another server.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn mismatching_objects_are_rejected_by_name() {
         }
         assert_eq!(stage.cached_objects().len(), 0, "{error}");
     }
-    // The object is correct, but the repository's pointer isn't.
+    // The server sends the correct object, but the size in the pointer is wrong.
     stage.objects.set_responses(respond_with(&[CONTENT], stage.own_downloads()));
     assert_eq!(stage.content(), CONTENT);
     stage.bench.commit("app/a.yaml", &pointer_to(&right, 7));
@@ -125,8 +125,8 @@ fn too_large_objects_are_not_requested() {
     assert!(stage.error().contains("app/0.yaml is a Git LFS pointer with extensions"));
 }
 
-/// A repository can specify its LFS server. The repository's authors must not be able to obtain the
-/// credentials this way.
+/// A repository can specify its LFS server. The authors of the repository must not be able to use such a
+/// server to obtain the credentials.
 #[test]
 fn a_repository_that_names_another_server() {
     let Some(stage) = LfsFixture::new() else { return };
@@ -137,7 +137,7 @@ fn a_repository_that_names_another_server() {
     stage.objects.set_responses(respond_with(&[CONTENT], stage.own_downloads()));
     assert_eq!(stage.content(), CONTENT);
     assert_eq!(authorized_requests(&stage.elsewhere), [("POST /store/objects/batch".to_owned(), None)]);
-    // The object itself is on the repository's own server.
+    // The URL of the object is on the server of the repository, so the credentials are sent.
     assert_eq!(
         authorized_requests(&stage.objects),
         [(format!("GET /objects/{}", oid(CONTENT)), Some(ME.to_owned()))]

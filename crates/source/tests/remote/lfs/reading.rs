@@ -1,4 +1,4 @@
-//! Tests of reading LFS files, and of the requests that this causes.
+//! Tests for reading files in Git LFS, and for the requests that are sent.
 
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
 use tidegate_source::{Limits, RenderInputs, Repositories, Tools};
@@ -11,7 +11,7 @@ fn the_content_of_a_file_is_fetched_once() {
     let Some(stage) = LfsFixture::new() else { return };
     stage.objects.set_responses(respond_with(&[CONTENT], stage.own_downloads()));
     stage.bench.commit("app/a.yaml", &pointer(CONTENT));
-    // Files that aren't read don't cause requests.
+    // No object is requested for a file that isn't read.
     stage.bench.commit("app/notes.txt", &pointer("other"));
     stage.bench.commit("elsewhere/b.yaml", &pointer("other"));
     assert_eq!(stage.content(), CONTENT);
@@ -30,7 +30,7 @@ fn the_content_of_a_file_is_fetched_once() {
     assert_eq!(said["objects"], json!([{"oid": oid(CONTENT), "size": CONTENT.len()}]));
     assert_eq!(object.line, format!("GET /objects/{}", oid(CONTENT)));
     assert_eq!(object.headers["authorization"], ME);
-    // The object is cached for other commits and for the next process.
+    // The object is stored, so other commits and the next process can use it.
     stage.bench.commit("app/notes.txt", "changed");
     assert_eq!(stage.content(), CONTENT);
     let mut reach = RemoteAccess::new(stage.bench.folder.path().join("mirrors"));
@@ -56,19 +56,22 @@ fn without_the_field_pointers_are_read_and_a_changed_field_is_a_change() {
     let without = repository.locate_manifests(&source, &commit, &making).unwrap();
     assert_eq!(authorized_requests(&stage.objects), []);
     stage.set_credentials(&[("enableLfs", "true")]);
-    assert!(repository.observe_availability(), "the files have changed");
+    assert!(repository.observe_availability(), "enabling Git LFS changes the files");
     assert!(!repository.observe_availability());
     let with = repository.locate_manifests(&source, &commit, &making).unwrap();
     assert_ne!(with.key, without.key);
     stage.set_credentials(&[("enableLfs", "false")]);
     assert!(repository.observe_availability());
     assert_eq!(repository.locate_manifests(&source, &commit, &making).unwrap().key, without.key);
-    // A located source is read with its original setting, because the setting is part of the cache key.
+    // A located source is always read with the setting that was in effect when it was located, because the
+    // setting is part of the key.
     assert_eq!(repository.read(&with, &making).unwrap()[0].content, CONTENT.as_bytes());
     stage.set_credentials(&[("enableLfs", "true")]);
     assert_eq!(repository.read(&without, &making).unwrap()[0].content, pointer(CONTENT).as_bytes());
     stage.set_credentials(&[("enableLfs", "perhaps")]);
-    assert!(repository.observe().unwrap_err().to_string().contains("enableLfs that is not true or false"));
+    assert!(
+        repository.observe().unwrap_err().to_string().contains("has an invalid enableLfs; use true or false")
+    );
 }
 
 #[test]
@@ -83,7 +86,7 @@ fn repositories_use_the_field_of_the_common_secret() {
     assert_eq!(authorized_requests(&stage.objects).iter().filter(|(_, shown)| shown.is_some()).count(), 0);
 }
 
-/// Another server must receive only the credentials that the first server issued for it.
+/// Another server must receive only those credentials that the first server specifies for it.
 #[test]
 fn another_server_gets_no_credentials() {
     let Some(stage) = LfsFixture::new() else { return };
@@ -187,7 +190,7 @@ fn objects_are_requested_in_batches_without_duplicates() {
     assert_eq!((batches, asked.len()), (2, 152));
 }
 
-/// Single files can be read through a link, as generators read them.
+/// Generators read single files, possibly through a link.
 #[test]
 fn single_files_are_read_too() {
     let Some(stage) = LfsFixture::new() else { return };
@@ -214,11 +217,12 @@ fn the_oldest_objects_are_evicted() {
         assert_eq!(stage.content(), content);
         assert_eq!(stage.cached_objects(), [oid(content)]);
     }
-    // The content exceeds the cache size, but is read in a single round.
+    // Together, these objects are larger than the store's maximum size, but both are kept while they are in
+    // use.
     stage.bench.commit("app/b.yaml", &pointer(contents[1]));
     assert_eq!(stage.read().unwrap().len(), 2);
     assert_eq!(stage.cached_objects().len(), 2);
-    // The objects are removed together with the repository.
+    // When the repository is no longer used, its objects are deleted.
     let keep = |url: &str| {
         let address = stage.bench.repositories.open(url, Path::new("/")).unwrap().address().clone();
         stage.bench.repositories.keep_only(&[address].into());
@@ -229,8 +233,7 @@ fn the_oldest_objects_are_evicted() {
     assert_eq!(stage.cached_objects().len(), 0);
 }
 
-/// Files that refer to other files may be LFS files themselves. Programs must read the folder with its final
-/// content.
+/// Files that refer to other files may be in Git LFS. Kustomize must see only the real content of all files.
 #[test]
 fn a_kustomization_with_lfs_files() {
     let Some(stage) = LfsFixture::new() else { return };

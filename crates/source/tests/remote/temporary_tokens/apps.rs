@@ -1,4 +1,4 @@
-//! Tests of GitHub Apps.
+//! Tests for GitHub Apps.
 
 use std::os::unix::fs::symlink;
 use std::thread;
@@ -13,8 +13,8 @@ use super::super::fixture::{credentials, secret};
 use super::server::{ServerResponse, verify_jwt};
 use super::*;
 
-/// Follows <https://docs.github.com/apps>: the App signs a token itself, and uses it to request a token for
-/// one of its installations.
+/// The flow is documented at <https://docs.github.com/apps>. The App signs a token, and uses it to request a
+/// token for one of its installations.
 #[test]
 fn an_app_token_is_sent_to_the_repository() {
     for kind in ["repository", "repo-creds"] {
@@ -50,13 +50,13 @@ fn a_token_is_shared_until_shortly_before_its_expiry() {
     });
     stage.clock.advance(3600 - 301);
     assert_eq!(stage.files(), Ok(1));
-    assert_eq!(stage.token_requests(), [ASKED], "only one token request is sent");
+    assert_eq!(stage.token_requests(), [ASKED], "the token is cached");
     stage.accept("x-access-token", "hunter2-2");
     stage.clock.advance(1);
     assert_eq!(stage.files(), Ok(1));
-    assert_eq!(stage.token_requests(), [ASKED], "the other token was about to expire");
+    assert_eq!(stage.token_requests(), [ASKED], "the cached token was about to expire");
     let shown: Vec<_> = stage.bench.server.requests().into_iter().map(|one| one.authorization).collect();
-    assert!(shown.iter().all(Option::is_some), "the first request sends it: {shown:?}");
+    assert!(shown.iter().all(Option::is_some), "all requests contain the token: {shown:?}");
 }
 
 #[test]
@@ -68,13 +68,13 @@ fn a_revoked_token_is_replaced_once() {
     stage.accept("x-access-token", "hunter2-2");
     stage.bench.commit("app/b.yaml", "{}");
     assert_eq!((stage.files(), stage.token_requests().len()), (Ok(2), 1));
-    // A fetch also requests a token if there was no observation before it.
+    // A fetch requests a token even if there was no observation before.
     let commit = stage.bench.commit("app/c.yaml", "{}");
     stage.accept("x-access-token", "hunter2-3");
     assert_eq!(stage.bench.read(&commit).map(|files| files.len()), Ok(3));
     assert_eq!(stage.token_requests().len(), 1);
-    // If no token is accepted, the error is reported after one more attempt. The last token is new and
-    // remains cached, because other repositories may accept it.
+    // If the server rejects every token, there is one more attempt before the error is reported. The last
+    // token is new, so it remains in the cache, because other repositories may accept it.
     stage.accept("x-access-token", "another");
     stage.bench.server.requests();
     let error = stage.error();
@@ -90,8 +90,8 @@ fn a_revoked_token_is_replaced_once() {
         );
     }
     stage.accept("x-access-token", "hunter2-4");
-    assert_eq!((stage.files(), stage.token_requests().len()), (Ok(3), 0), "it was cached");
-    // A token that was accepted earlier may have been revoked.
+    assert_eq!((stage.files(), stage.token_requests().len()), (Ok(3), 0), "the token was cached");
+    // A token that the server has accepted before may be revoked.
     stage.accept("x-access-token", "hunter2-5");
     assert_eq!((stage.files(), stage.token_requests().len()), (Ok(3), 1));
 }
@@ -116,7 +116,7 @@ fn another_secret_has_another_token() {
     stage.set_credentials(app.clone());
     stage.accept("x-access-token", "hunter2-1");
     assert_eq!((stage.files(), stage.token_requests().len()), (Ok(1), 1));
-    // An identical Secret isn't a change.
+    // Replacing the Secret with an equal one isn't a change, so the token remains in the cache.
     stage.set_credentials(app.clone());
     assert_eq!((stage.files(), stage.token_requests().len()), (Ok(1), 0));
     let other = stage.app("repository", &[("githubAppPrivateKey", &key(1).pkcs1)]);
@@ -134,7 +134,7 @@ fn another_secret_has_another_token() {
     assert_eq!(
         (stage.files(), stage.token_requests().len()),
         (Ok(1), 1),
-        "the token of the first was discarded"
+        "the token of the first App was discarded"
     );
 }
 
@@ -146,7 +146,7 @@ fn a_missing_installation_id_is_looked_up_by_owner() {
     assert_eq!((stage.files(), stage.files_of("ACME/repo").is_err()), (Ok(1), true));
     let asked = stage.token_requests();
     assert_eq!(asked, ["GET /orgs/acme/installation", "GET /users/acme/installation", ASKED]);
-    // Another owner has a different installation, or no installation.
+    // Other owners have a different installation or none.
     let error = stage.files_of("repo").unwrap_err().to_string();
     assert!(
         error.contains("has no installation of the GitHub App for repo; install the App for the owner"),
@@ -177,7 +177,7 @@ fn invalid_apps_are_reported_with_the_field() {
         let error = stage.error();
         assert!(error.contains("Secret given") && error.contains(expected), "{others:?}: {error}");
     }
-    // SSH doesn't use passwords.
+    // SSH can't use a token as the password.
     let fields = [("url", "git@example.com:acme/repo"), ("githubAppID", "17"), ("githubAppPrivateKey", "x")];
     stage.set_credentials(credentials("repository", &fields));
     let repository = stage.bench.repositories.open("git@example.com:acme/repo", Path::new("/")).unwrap();
@@ -186,11 +186,11 @@ fn invalid_apps_are_reported_with_the_field() {
     assert_eq!(
         (stage.token_requests().len(), stage.bench.server.requests().len()),
         (0, 0),
-        "no request was sent"
+        "no request is sent"
     );
 }
 
-/// Without encryption, an eavesdropper could obtain the token.
+/// Without encryption, the token could be intercepted.
 #[test]
 fn no_token_goes_by_plain_http_to_another_machine() {
     let Some(stage) = TokenFixture::new() else { return };
@@ -223,14 +223,14 @@ fn no_token_goes_by_plain_http_to_another_machine() {
     assert_eq!(stage.token_requests().len(), 0, "no token request was sent");
 }
 
-/// As in Argo CD, a permanent password must take precedence.
+/// As in Argo CD, a permanent password takes precedence over an App.
 #[test]
 fn a_password_takes_precedence_over_an_app() {
     let Some(stage) = TokenFixture::new() else { return };
     stage.accept("me", "hunter2");
     stage.set_credentials(stage.app("repository", &[("username", "me"), ("password", "hunter2")]));
     assert_eq!((stage.files(), stage.token_requests().len()), (Ok(1), 0));
-    // A repository Secret without credentials uses the template's App.
+    // The Secret for the repository has no credentials, so the App of the template is used.
     let mut both = stage.app("repo-creds", &[]);
     both.add(&secret("repository", &[("url", &stage.bench.url()), ("name", "shop")])).unwrap();
     stage.set_credentials(both);
@@ -238,7 +238,7 @@ fn a_password_takes_precedence_over_an_app() {
     assert_eq!((stage.files(), stage.token_requests().len()), (Ok(1), 1));
 }
 
-/// The token must also be used as the password of a Helm repository.
+/// A Helm repository must receive the token as the password.
 #[test]
 fn chart_requests_use_a_token() {
     let Some(stage) = TokenFixture::new() else { return };
@@ -262,7 +262,7 @@ fn chart_requests_use_a_token() {
     assert_eq!((stage.token_requests().len(), charts.requests().len()), (1, 1));
 }
 
-/// The Secret's certificate settings must also apply to the token server.
+/// The certificate settings of the Secret must also apply to the token server.
 #[test]
 fn trust_settings_apply_to_the_token_server() {
     let Some(stage) = TokenFixture::new() else { return };

@@ -1,4 +1,4 @@
-//! Tests of Azure identities.
+//! Tests for Azure identities.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use super::*;
 
 const CLIENT: &str = "0a1b2c3d-0000-4000-8000-000000000001";
 const TENANT: &str = "shop.onmicrosoft.com";
-/// Token that the cluster issues to the process.
+/// Service account token of the process.
 const ASSERTION: &str = "hunter2.of.cluster";
 
 impl TokenFixture {
-    /// Creates a test setup whose process has an identity that the server accepts.
+    /// Creates a test setup in which the process has a workload identity that the server accepts.
     fn with_azure() -> Option<Self> {
         Self::with_remote_access(|reach, server| {
             let token_file = reach.mirrors.with_file_name("token");
@@ -50,7 +50,8 @@ fn form(body: &str) -> BTreeMap<String, String> {
     form_urlencoded::parse(body.as_bytes()).into_owned().collect()
 }
 
-/// Follows <https://learn.microsoft.com/en-us/entra/identity-platform/v2-oauth2-client-creds-grant-flow>.
+/// The flow is documented at
+/// <https://learn.microsoft.com/en-us/entra/identity-platform/v2-oauth2-client-creds-grant-flow>.
 #[test]
 fn a_service_principal_token_is_sent_to_the_repository() {
     let Some(stage) = TokenFixture::with_azure() else { return };
@@ -76,7 +77,8 @@ fn a_service_principal_token_is_sent_to_the_repository() {
         ("scope", "499b84ac-1321-427f-aa17-267ca6975798/.default"),
     ];
     assert_eq!(form(&request.body), expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
-    // The client requests a new token shortly before the old one expires, and after a revocation.
+    // A new token is requested shortly before the cached token expires, and after the cached token has been
+    // revoked.
     stage.clock.advance(1);
     stage.accept_bearer("hunter2-2");
     assert_eq!(stage.files(), Ok(1));
@@ -105,7 +107,7 @@ fn the_workload_identity_uses_the_service_account_token() {
     assert_eq!(form(&request.body), expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
 }
 
-/// Only the registry must receive the token, and only Azure must receive the client's proof.
+/// The token must be sent only to the registry, and the client's proof only to Azure.
 #[test]
 fn a_registry_exchanges_the_token_for_a_password() {
     let Some(stage) = TokenFixture::with_azure() else { return };
@@ -163,13 +165,13 @@ fn rejected_identities() {
         (&[("azureServicePrincipalClientSecret", "")][..], "without azureServicePrincipalClientSecret"),
         (
             &[("azureServicePrincipalTenantId", "../hunter2")],
-            "azureServicePrincipalTenantId that is not a valid Azure tenant",
+            "azureServicePrincipalTenantId; use an Azure tenant ID or domain",
         ),
         (
             &[("azureActiveDirectoryEndpoint", "http://example.com/hunter2")],
-            "azureActiveDirectoryEndpoint that is not an https:// URL",
+            "azureActiveDirectoryEndpoint; use an https:// URL",
         ),
-        (&[("useAzureWorkloadIdentity", "perhaps")], "useAzureWorkloadIdentity that is not true or false"),
+        (&[("useAzureWorkloadIdentity", "perhaps")], "useAzureWorkloadIdentity; use true or false"),
     ] {
         principal(others);
         let error = stage.error();

@@ -1,4 +1,4 @@
-//! Tests of Google Cloud service accounts.
+//! Tests for Google Cloud service accounts.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::*;
 
 const EMAIL: &str = "tidegate@shop.iam.gserviceaccount.com";
 
-/// Returns a key in Google Cloud's format, with some fields changed.
+/// Returns a key file of a service account with some fields replaced.
 fn account(token_uri: &str, others: &[(&str, &str)]) -> String {
     let mut file = json!({
         "type": "service_account", "project_id": "shop", "private_key_id": "k1", "private_key": key(0).pkcs8,
@@ -27,7 +27,7 @@ impl TokenFixture {
     }
 }
 
-/// Follows <https://developers.google.com/identity/protocols/oauth2/service-account>.
+/// The flow is documented at <https://developers.google.com/identity/protocols/oauth2/service-account>.
 #[test]
 fn an_account_token_is_sent_to_the_repository() {
     let Some(stage) = TokenFixture::new() else { return };
@@ -57,7 +57,8 @@ fn an_account_token_is_sent_to_the_repository() {
     assert_eq!(claims["scope"], "https://www.googleapis.com/auth/cloud-platform");
     let (from, until) = (claims["iat"].as_i64().unwrap(), claims["exp"].as_i64().unwrap());
     assert!(from < until && until <= from + 3600, "{claims}");
-    // The client requests a new token shortly before the old one expires, and after a revocation.
+    // A new token is requested shortly before the cached token expires, and after the cached token has been
+    // revoked.
     stage.clock.advance(1);
     stage.accept(EMAIL, "hunter2-2");
     assert_eq!(stage.files(), Ok(1));
@@ -84,13 +85,10 @@ fn rejected_accounts() {
     let Some(stage) = TokenFixture::new() else { return };
     let uri = stage.github.url();
     for (key, expected) in [
-        ("hunter2".to_owned(), "has a gcpServiceAccountKey that is not a JSON key"),
-        (account(&uri, &[("type", "authorized_user")]), "that is not the key of a service account"),
-        (
-            account(&uri, &[("private_key", "hunter2")]),
-            "that does not contain an RSA private key in private_key",
-        ),
-        (account("http://example.com/hunter2", &[]), "that has a token_uri that is not an https:// URL"),
+        ("hunter2".to_owned(), "has an invalid gcpServiceAccountKey: the value is not JSON"),
+        (account(&uri, &[("type", "authorized_user")]), "the key is not for a service account"),
+        (account(&uri, &[("private_key", "hunter2")]), "private_key does not contain an RSA private key"),
+        (account("http://example.com/hunter2", &[]), "token_uri is not an https:// URL"),
     ] {
         stage.set_credentials(stage.account(&key));
         let error = stage.error();

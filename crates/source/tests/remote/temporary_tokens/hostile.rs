@@ -1,4 +1,4 @@
-//! Tests with misbehaving token servers.
+//! Tests with token servers that misbehave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +46,7 @@ fn responses_without_a_token() {
         assert_eq!(stage.token_requests().len(), 1, "{expected}");
     }
     assert!(stage.bench.server.requests().is_empty(), "no request was sent without a token");
-    // None of these errors is cached.
+    // These errors aren't cached, so the next request succeeds.
     let github = Server::github(key(0), &stage.clock);
     stage.set_credentials(stage.app("repository", &[("githubAppEnterpriseBaseUrl", &github.url())]));
     stage.accept("x-access-token", "hunter2-1");
@@ -69,7 +69,7 @@ fn an_unresponsive_token_server_times_out() {
     }
 }
 
-/// A server may echo the request, so errors must not contain secrets from it.
+/// A server may repeat the request in its response, so errors must not contain that part of the response.
 #[test]
 fn errors_contain_no_sent_secrets() {
     let Some(stage) = TokenFixture::new() else { return };
@@ -84,7 +84,7 @@ fn errors_contain_no_sent_secrets() {
     assert!(!error.contains(leaked.bearer().rsplit('.').next().unwrap()));
 }
 
-/// The client must not send the proof to a redirect target, even on the same server.
+/// The signed token must not be sent to the target of a redirect, even on the same server.
 #[test]
 fn redirects_with_an_assertion_are_not_followed() {
     let Some(stage) = TokenFixture::new() else { return };
@@ -104,7 +104,7 @@ fn redirects_with_an_assertion_are_not_followed() {
     }
 }
 
-/// Tests GitHub's rate limits:
+/// GitHub's rate limits are documented at
 /// <https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api>.
 #[test]
 fn a_requested_wait_is_honored() {
@@ -128,13 +128,13 @@ fn a_requested_wait_is_honored() {
     is_over.store(true, Ordering::SeqCst);
     stage.clock.advance(56);
     assert!(stage.error().contains("is rate limiting requests"));
-    assert_eq!(stage.token_requests().len(), 0, "not before");
+    assert_eq!(stage.token_requests().len(), 0, "no request is sent before the delay has ended");
     stage.clock.advance(1);
     stage.accept("x-access-token", "hunter2-1");
     assert_eq!((stage.files(), stage.token_requests().len()), (Ok(1), 1));
 }
 
-/// A token request must end when the process shuts down.
+/// A shutdown must cancel token requests.
 #[test]
 fn token_requests_end_at_shutdown() {
     let Some(stage) = TokenFixture::new() else { return };
@@ -149,6 +149,6 @@ fn token_requests_end_at_shutdown() {
         is_asked.recv().unwrap();
         stage.bench.repositories.stop();
         let error = look.join().unwrap();
-        assert!(error.contains("it was interrupted"), "{error}");
+        assert!(error.contains("the request was interrupted"), "{error}");
     });
 }

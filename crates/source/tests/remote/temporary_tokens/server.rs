@@ -1,5 +1,5 @@
-//! Token server that acts like the servers of GitHub and Google, and that tests can make misbehave. It
-//! verifies signatures with a different library than the one that creates them.
+//! Token server that acts like the servers of GitHub and Google, and can be told to misbehave. It verifies
+//! signatures with a different library than the client uses to create them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -19,17 +19,17 @@ use serde_json::{Value, json};
 use tidegate_model::Timestamp;
 use tidegate_source::Clock;
 
-/// Prefix of every token. Errors must not contain it.
+/// Prefix of every token. No error may contain it.
 pub const TOKEN: &str = "hunter2";
 
-/// Key of an App or an account: in GitHub's format, in Google's format, and for verification.
+/// Key of an App or a service account: in GitHub's format, in Google's format, and for verification.
 pub struct Key {
     pub pkcs1: String,
     pub pkcs8: String,
     public: Vec<u8>,
 }
 
-/// Returns a key that all tests share, because creating a key takes some time.
+/// Returns the key that all tests share. Creating a key takes some time.
 pub fn key(number: usize) -> &'static Key {
     static KEYS: OnceLock<[Key; 2]> = OnceLock::new();
     &KEYS.get_or_init(|| {
@@ -54,7 +54,7 @@ pub fn pem(what: &str, der: &[u8]) -> String {
     format!("-----BEGIN {what}-----\n{}\n-----END {what}-----\n", lines.join("\n"))
 }
 
-/// Returns the header and the claims of a token that was signed with a key; `None` for a different key.
+/// Returns the header and the claims of a signed token, or `None` if a different key has signed the token.
 pub fn verify_jwt(jwt: &str, key: &Key) -> Option<(Value, Value)> {
     let (said, signature) = jwt.rsplit_once('.')?;
     let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?;
@@ -65,7 +65,7 @@ pub fn verify_jwt(jwt: &str, key: &Key) -> Option<(Value, Value)> {
     Some((part(header)?, part(claims)?))
 }
 
-/// A clock set by the test, in seconds since 1970.
+/// A clock that the test sets, in seconds since 1970.
 #[derive(Clone)]
 pub struct TestClock(Arc<AtomicI64>);
 
@@ -97,21 +97,21 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns the bearer token of the request.
+    /// Returns the bearer token in the request.
     pub fn bearer(&self) -> &str {
         self.headers.get("authorization").and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default()
     }
 }
 
-/// Response of the server.
+/// A response of the server.
 #[derive(Clone, Debug)]
 pub enum ServerResponse {
     Complete(u16, Vec<String>, String),
-    /// Endless response.
+    /// Sends data without an end.
     Endless,
-    /// No response.
+    /// Never sends a response.
     None,
-    /// Incomplete response.
+    /// Sends only a part of the response.
     Incomplete,
 }
 
@@ -143,8 +143,8 @@ impl Server {
         server
     }
 
-    /// Creates a server that issues tokens only to the App with this key. Each token (`hunter2-1`,
-    /// `hunter2-2` …) is valid for an hour.
+    /// Creates a server that issues tokens to the App with this key. The tokens are named `hunter2-1`,
+    /// `hunter2-2` and so on, and are valid for an hour.
     pub fn github(key: &'static Key, told: &TestClock) -> Self {
         let (told, mut given) = (told.clone(), 0);
         Self::start(move |request| {
@@ -163,7 +163,7 @@ impl Server {
         })
     }
 
-    /// Changes the responses.
+    /// Sets the function that returns the responses.
     pub fn set_responses(&self, answers: impl FnMut(&Request) -> ServerResponse + Send + 'static) {
         *self.answers.lock().unwrap() = Box::new(answers);
     }
@@ -172,7 +172,7 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// Returns the requests since the last call.
+    /// Returns the requests since the previous call.
     pub fn requests(&self) -> Vec<Request> {
         std::mem::take(&mut self.requests.lock().unwrap())
     }
@@ -180,7 +180,7 @@ impl Server {
 
 fn serve(mut stream: TcpStream, requests: &Mutex<Vec<Request>>, answers: &Mutex<ResponseFunction>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
-    // Connections are reused.
+    // The client may reuse a connection.
     while let Some(request) = read(&mut reader) {
         requests.lock().unwrap().push(request.clone());
         let answer = (answers.lock().unwrap())(&request);
@@ -206,7 +206,7 @@ fn serve(mut stream: TcpStream, requests: &Mutex<Vec<Request>>, answers: &Mutex<
     }
 }
 
-/// Waits until the client disconnects.
+/// Keep the connection open until the client closes it.
 fn wait_for_disconnect(mut reader: BufReader<TcpStream>) {
     let _ = reader.read(&mut [0]);
 }

@@ -1,4 +1,4 @@
-//! Behavior of an object according to its own annotations and its owners' annotations, which take precedence.
+//! Behavior of an object according to its annotations and its owners' annotations, which take precedence.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::{Node, RETRY_DELAY, is_final, object_path};
 
-/// Outcome of an object.
+/// Simulated outcome of an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectOutcome {
     pub(super) ready_after: Duration,
@@ -22,7 +22,7 @@ pub(super) struct ObjectOutcome {
 const OWNER_DEPTH_MAX: usize = 4;
 
 impl Node {
-    /// Counts the creations of objects with the given name.
+    /// Returns the number of objects with the same name that were created before the given object.
     pub(super) fn count_creation(&self, object: &Object) -> usize {
         let mut births = self.creations.lock().unwrap();
         let uids = births.entry(object.key().to_string()).or_default();
@@ -40,7 +40,7 @@ impl Node {
             let Some(object) = next.take() else { break };
             let behavior = Behavior::from_object(&object);
             fate.ready_after = behavior.ready_after.unwrap_or(fate.ready_after);
-            // A stuck deletion concerns only the object itself.
+            // A stuck deletion affects only the object itself.
             let own = behavior.outcome.filter(|outcome| depth == 0 || *outcome != Outcome::StuckDeleting);
             fate.outcome = own.or(fate.outcome);
             fate.is_of_workload |= depth > 0 && !matches!(object.kind(), "Job" | "CronJob");

@@ -11,7 +11,7 @@ use super::{Node, current_timestamp, object_path};
 
 impl Node {
     pub(super) fn handle_standalone(self: &Arc<Self>, object: Object) {
-        // A Service that becomes a load balancer starts again from the beginning.
+        // When the type of a Service changes, for example to a load balancer, its simulation starts again.
         let work = format!("settle {}", object.text("/spec/type"));
         if !object.is_deleting() && self.start_work(&object, &work) {
             tokio::spawn(Arc::clone(self).update_standalone_status(object));
@@ -24,7 +24,7 @@ impl Node {
         let status = |done| {
             standalone_status(&object, Readiness::from_outcome(fate.outcome, done), &current_timestamp())
         };
-        // An empty status already exists, and writing it again would only add noise to the audit log.
+        // Other kinds already have an empty status, and writing it would only add noise to the audit log.
         if object.kind() == "PersistentVolumeClaim"
             && let Some(status) = status(false)
         {

@@ -1,4 +1,5 @@
-//! Effects of the simulated engine on the cluster. They are the same as the real effects, but are executed immediately.
+//! Effects of the simulated engine on the cluster. They are the same as the real effects, but take place
+//! immediately.
 
 use std::sync::Arc;
 use std::time::Duration;

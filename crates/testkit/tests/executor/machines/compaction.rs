@@ -1,5 +1,5 @@
-//! A log that contains machines other than operations: compaction of these machines, and queries for
-//! operations, which must not return them.
+//! A log that contains machines other than operations. These machines are compacted, and queries for
+//! operations must not return them.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use super::requests::{APPSET, stream_id, teardown};
 use super::rollout_engine::{shared_clock, start_engine, start_engine_on, start_input, start_rollout};
 use crate::support::{FaultyCluster, builder, config, submit, wait_for_end, with_time_limit};
 
-/// Compacts a log with finished rollouts of the ApplicationSet, and an unfinished teardown with enough events
-/// for a snapshot.
+/// Compacts a log with finished rollouts of the ApplicationSet and an unfinished teardown. The teardown has
+/// enough events for a snapshot.
 async fn check_compaction(log: Log, reopen: impl AsyncFnOnce(Log) -> Log) {
     const EACH: usize = 200;
     let clock = shared_clock();
@@ -56,7 +56,7 @@ async fn check_compaction(log: Log, reopen: impl AsyncFnOnce(Log) -> Log) {
         first_sequence(stream_id(5)).unwrap() > 512,
         "an unfinished operation keeps events after its snapshot"
     );
-    // A machine that only has a summary is listed. Any other read reports that only the summary is left.
+    // A machine that has only a summary is listed. Any other read reports that only the summary is left.
     let listed = first.list_machines::<rollout::Event>(Lookup::of_appset(APPSET)).await.unwrap();
     assert_eq!(listed.iter().map(|entry| entry.stream).collect::<Vec<_>>(), [stream_id(3), stream_id(4)]);
     assert_eq!(listed[0].summary.details.end, Some(rollout::End::Completed));
@@ -91,7 +91,7 @@ async fn compaction_works_the_same_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
     let reopen = async |log: Log| {
-        // The first engine's actors release the log.
+        // The log is released once the first engine's actors have stopped.
         let held = Arc::downgrade(&log);
         drop(log);
         while held.strong_count() > 0 {
@@ -137,7 +137,7 @@ async fn queries_of_operations_do_not_return_machines() {
     }
     let error = engine.inspect(machine).await.unwrap_err();
     assert!(error.to_string().contains("teardown"), "{error}");
-    // New IDs are also greater than the IDs of machines.
+    // A new operation ID must also be greater than the IDs of machines.
     assert!(engine.next_id().await.unwrap() > machine);
     assert!(log.find_as::<teardown::Event>(Lookup::all()).unwrap().iter().all(|one| one.stream == open.id()));
     engine.shutdown().await;
@@ -146,7 +146,8 @@ async fn queries_of_operations_do_not_return_machines() {
     }
 }
 
-/// A machine whose summary is older than its events, as after a repair, must be corrected by the next resume.
+/// If a machine's summary is older than its events, for example after a repair, the next resume must correct
+/// the summary.
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_its_events_ended_is_closed() {
     let (log, fleet) = (MemoryLog::new(), Fleet::default());

@@ -1,5 +1,6 @@
-//! A rollout and a teardown whose process crashes at every append, and again during recovery. The recorded events and
-//! the effects must be the same, and no work may start without a record.
+//! A rollout and a teardown whose process crashes at every append, and again during the recovery. The
+//! recorded events and the effects must be the same as without crashes, and no work may start without a
+//! record.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ struct Outcome {
     actions: Vec<String>,
 }
 
-/// Runs a machine with a process that crashes at each crash point in `deaths` in turn; 0 means no crash.
+/// Runs a machine with processes that crash at the given crash points, one after another; 0 means no crash.
 /// Returns the result, the number of crash points of the last process, and the number of crashes.
 fn run<W: MachineEffects>(
     deaths: &[u64],

@@ -1,4 +1,4 @@
-//! Panicking effects, rejected inputs, and a failing log. No event is lost, and callers get the errors.
+//! Panicking effects, rejected inputs, and a failing log. No event is lost, and callers receive the errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,7 +51,7 @@ async fn after_three_restarts_the_machine_ends_in_error() {
         assert!(end.message.contains(part), "{}", end.message);
     }
     assert_eq!(engine.list_machines::<rollout::Event>(Lookup::open()).await.unwrap(), []);
-    // A panic outside of the actor counts too.
+    // A panic outside of the actor also counts as a failure.
     fleet.panic_always_at("answer");
     let effects = fleet.clone();
     let other = engine
@@ -74,7 +74,7 @@ async fn a_machine_that_cannot_record_its_failure_releases_all_waiters() {
         assert!(matches!(error, MachineError::Aborted { .. }), "{error}");
         assert!(error.to_string().contains("injected into call"), "{error}");
     }
-    // The log is complete, and the next caller gets the result.
+    // The log is complete, so the next caller gets the result.
     let again = start_rollout(&engine, &fleet).await.unwrap();
     assert_eq!(outcome(&again.state().await.unwrap()).unwrap().end, End::Error);
 }
@@ -112,7 +112,7 @@ async fn effects_that_cannot_be_created_are_created_again() {
     let error = engine.run_machine(stream_id(1), start_input(), work(1)).await.err().unwrap();
     assert!(error.to_string().contains("the log has no record of it yet: start it again"), "{error}");
     engine.run_machine(stream_id(1), start_input(), work(1)).await.unwrap().stop().await;
-    // The same is true for a machine that exists in the log.
+    // If the machine exists in the log, the engine repeatedly tries to create its effects.
     made.store(0, Ordering::SeqCst);
     let running = engine.run_machine(stream_id(1), None, work(3)).await.unwrap();
     with_time_limit(running.wait_until_over()).await;
@@ -136,7 +136,7 @@ async fn refused_inputs_get_a_readable_reason() {
     assert!(matches!(refused, MachineError::Rejected { .. }), "{refused}");
     assert!(refused.to_string().contains("has two Applications named a"), "{refused}");
     assert_eq!(log.ids(), []);
-    // The id is still unused.
+    // The rejected request didn't use the ID.
     let running = start_rollout(&engine, &fleet).await.unwrap();
     let refused = running.request(request_input(UserRequest::Resume)).await.unwrap_err();
     assert_eq!(
@@ -144,7 +144,7 @@ async fn refused_inputs_get_a_readable_reason() {
         format!("rollout {}: rollout is not paused; nothing to resume", stream_id(1))
     );
     running.request(request_input(UserRequest::Pause)).await.unwrap();
-    // Unexpected inputs are harmless.
+    // An unexpected input is ignored.
     running.send_input(request_input(UserRequest::Pause));
     running.request(request_input(UserRequest::Terminate)).await.unwrap();
     with_time_limit(running.wait_until_over()).await;
@@ -166,7 +166,7 @@ async fn every_caller_learns_of_a_failing_log() {
         let clock = shared_clock();
         let first = start_engine_on(Arc::new(log.clone()), clock).await;
         match start_rollout(&first, &fleet).await {
-            // The rollout never started, or the log failed before the start was acknowledged.
+            // Either the rollout never started, or the log failed before acknowledging the start.
             Err(error) => {
                 assert!(matches!(error, MachineError::LogFailed { .. }), "after {appends}: {error}")
             }
@@ -182,7 +182,7 @@ async fn every_caller_learns_of_a_failing_log() {
                 }
             }
         }
-        // The failure is also reported without an operation.
+        // The engine itself also reports the failure.
         assert!(matches!(first.failure(), Some(EngineError::LogFailed { .. })), "after {appends}");
         let log = log.reopen();
         let next = start_engine_on(Arc::new(log.clone()), clock).await;

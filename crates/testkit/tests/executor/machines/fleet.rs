@@ -1,4 +1,4 @@
-//! Applications of an ApplicationSet for rollouts and teardowns. They outlive processes, and record all
+//! Applications of an ApplicationSet, used by rollouts and teardowns. They outlive processes, and record all
 //! effects.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +16,8 @@ use uuid::Uuid;
 
 use super::requests::target;
 
-/// Duration of operations, gates and finalizers, and time until an Application is healthy after its
-/// operation.
+/// Duration of operations, gates and finalizers, and delay between an operation's end and the Application's
+/// health.
 const DURATION: Duration = Duration::from_secs(5);
 /// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -31,9 +31,9 @@ struct Operation {
 
 #[derive(Default)]
 struct FleetState {
-    /// Started operations by id.
+    /// Started operations, by ID.
     operations: BTreeMap<OperationId, Operation>,
-    /// Number of assigned ids.
+    /// Number of assigned IDs.
     assigned_ids: u128,
     /// Members whose first operation fails.
     fails: BTreeSet<String>,
@@ -43,11 +43,11 @@ struct FleetState {
     actions: Vec<String>,
     /// Number of effects requested.
     calls: u64,
-    /// Number of the call that panics, counted from 1.
+    /// Number of the call that panics, starting at 1.
     panicking_call: u64,
     /// Name of the effect that always panics.
     panicking_effect: &'static str,
-    /// True if commands get no result.
+    /// True if commands get no results.
     is_silent: bool,
     /// True if the fleet was notified of the end of the rollout.
     has_end_notification: bool,
@@ -58,14 +58,14 @@ struct FleetState {
 pub struct Fleet(Arc<Mutex<FleetState>>);
 
 impl Fleet {
-    /// Creates a fleet in which the first operations of some members fail.
+    /// Creates a fleet in which the first operation of each given member fails.
     pub fn with_failing(members: &[&str]) -> Self {
         let fleet = Self::default();
         fleet.lock().fails = members.iter().map(|name| (*name).to_owned()).collect();
         fleet
     }
 
-    /// Makes the effects panic at this call, counted from 1.
+    /// Makes the effects panic at the given call. Calls are numbered from 1.
     pub fn panic_at_call(&self, call: u64) {
         self.lock().panicking_call = call;
     }
@@ -75,7 +75,7 @@ impl Fleet {
         self.lock().panicking_effect = what;
     }
 
-    /// Suspends or resumes the results of all commands.
+    /// Withholds the results of all commands, or delivers them again.
     pub fn set_silent(&self, is_silent: bool) {
         self.lock().is_silent = is_silent;
     }
@@ -113,7 +113,7 @@ impl Fleet {
         assert!(!panics, "injected into call {number}, {what}");
     }
 
-    /// Waits until commands get results.
+    /// Waits until commands get results again.
     async fn wait_until_responsive(&self) {
         while self.lock().is_silent {
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -126,7 +126,8 @@ impl Fleet {
         OperationId(Uuid::from_u128(known.assigned_ids))
     }
 
-    /// Ensures that an operation with this ID exists. Returns its future result and end.
+    /// Ensures that an operation with the given ID exists. Returns the operation with its future result and
+    /// end time.
     fn ensure(&self, id: OperationId, member: &str, now: Timestamp) -> Operation {
         let mut known = self.lock();
         if !known.operations.contains_key(&id) {

@@ -13,10 +13,10 @@ use tidegate_model::{Digest, OperationId, StreamId};
 use tidegate_oplog::{OperationLog, TypedLog as _};
 use uuid::Uuid;
 
-/// The ApplicationSet.
+/// Name of the ApplicationSet.
 pub const APPSET: &str = "argocd/fleet";
 
-/// Returns an id of a stream, numbered separately from the operations of a fleet.
+/// Returns a stream ID. Stream IDs are numbered separately from a fleet's operations.
 pub fn stream_id(number: u128) -> StreamId {
     StreamId(Uuid::from_u128(1_000_000 + number))
 }
@@ -33,8 +33,8 @@ fn expressions(env: &str) -> Vec<Expression> {
     vec![Expression { key: "env".into(), operator: Operator::In, values: vec![env.into()] }]
 }
 
-/// Returns a request for two Applications in each environment. The production Applications are synced one by
-/// one, a minute after the others, once a gate is open.
+/// Returns a rollout request for two Applications in each environment. The production Applications are synced
+/// one by one, a minute after all others and once a gate is open.
 pub fn rollout() -> rollout::Request {
     let step = |env| Step { expressions: expressions(env), ..Step::default() };
     let last = Step {
@@ -61,7 +61,7 @@ pub fn rollout() -> rollout::Request {
     }
 }
 
-/// Returns a request for Applications of two environments, production last.
+/// Returns a teardown request for Applications in two environments, with production last.
 pub fn teardown(of_each: usize) -> teardown::Request {
     let step = |env| Selection { expressions: expressions(env), max_update: MaxUpdate::default() };
     let members = ["dev", "prod"].into_iter().flat_map(|env| {

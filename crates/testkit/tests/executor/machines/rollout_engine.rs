@@ -1,4 +1,4 @@
-//! A rollout on an engine, on virtual time.
+//! A rollout in an engine, in virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tidegate_testkit::process::START;
 use super::fleet::{FakeRolloutEffects, Fleet};
 use super::requests::{rollout, stream_id};
 
-/// Starts the only engine on a log.
+/// Starts an engine as the only user of a log.
 pub async fn start_engine(log: &MemoryLog) -> Engine {
     start_engine_on(Arc::new(log.clone()), shared_clock()).await
 }
@@ -48,7 +48,8 @@ pub fn outcome(state: &State) -> Option<Outcome> {
     state.rollout().and_then(|rollout| rollout.outcome.clone())
 }
 
-/// Retries failures until the rollout has ended. A fault only requires another request.
+/// Retries failures until the rollout has ended. After an internal error, repeating the request is
+/// sufficient.
 pub async fn retry_failures(running: &RunningMachine<ProgressiveSync>) -> Result<(), MachineError> {
     loop {
         let state = running.state().await?;

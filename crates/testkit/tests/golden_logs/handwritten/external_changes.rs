@@ -1,4 +1,4 @@
-//! Deleted objects, a namespace, changed rules, and the deletion of an application.
+//! Operations with deleted objects, a lost namespace, changed rules, and the deletion of an application.
 
 use tidegate_lifecycle::operation::{Loss, ObjectIdentity, OperationEvent, Stage, WaveStep};
 use tidegate_model::{
@@ -9,7 +9,7 @@ use tidegate_model::{
 use super::HandwrittenOperation;
 use crate::event_builders::*;
 
-/// Returns an operation with slow prunes and a healthy final check.
+/// Returns an operation with slow prunes, which ends after a successful final check.
 pub fn prunes_slowly() -> HandwrittenOperation {
     let succeeded = OperationPhase::Succeeded;
     let message = "successfully synced (all tasks run)";
@@ -45,7 +45,7 @@ pub fn prunes_slowly() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 10 }
 }
 
-/// Returns an operation whose pruned objects are retained, and which ends with its namespace.
+/// Returns an operation whose prune doesn't finish, and that fails because its namespace is being deleted.
 pub fn namespace_is_deleted() -> HandwrittenOperation {
     let failed = OperationPhase::Failed;
     let message = "namespace store is being deleted";
@@ -72,7 +72,7 @@ pub fn namespace_is_deleted() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 9 }
 }
 
-/// Returns an operation that makes a new plan because its namespace was recreated.
+/// Returns an operation that creates another plan because its namespace was recreated.
 pub fn namespace_is_recreated() -> HandwrittenOperation {
     let succeeded = OperationPhase::Succeeded;
     let lost = "namespace store was deleted and made again";
@@ -157,7 +157,7 @@ pub fn object_is_recreated() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 6 }
 }
 
-/// Returns an operation whose health rules change during its wait.
+/// Returns an operation whose health rules change while it is waiting.
 pub fn health_rules_change() -> HandwrittenOperation {
     let succeeded = OperationPhase::Succeeded;
     let message = "successfully synced (all tasks run)";
@@ -246,8 +246,8 @@ pub fn application_is_deleted() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 14 }
 }
 
-/// Returns an operation in which a person skips a running hook, marks a future task as done, and retries a
-/// refused one.
+/// Returns an operation in which a user skips a running hook, marks a future task as done, and retries a
+/// refused task.
 pub fn tasks_are_overridden() -> HandwrittenOperation {
     let succeeded = OperationPhase::Succeeded;
     let decided = |task, what, reason: &str, seconds| OperationEvent::Overridden {
@@ -327,7 +327,7 @@ pub fn executes_stored_plan() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 5 }
 }
 
-/// Returns an operation whose plan is outdated by a change of the cluster.
+/// Returns an operation whose stored plan is outdated because the cluster has changed.
 pub fn stored_plan_is_outdated() -> HandwrittenOperation {
     let message = "plan 2121 does not fit any more: ConfigMap store/settings: it was there, and is gone";
     let events = vec![accepted(19, |_| {}), plan_taken(19), finished(OperationPhase::Error, message, 2)];

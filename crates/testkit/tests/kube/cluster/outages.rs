@@ -22,7 +22,7 @@ pub async fn one_connection_survives_a_killed_server() {
         tokio::spawn(async move { write(&cluster, &map, APPLY).await })
     });
     let writes: Vec<_> = writes.collect();
-    // Some of the writes have been executed.
+    // Wait until some of the writes have been executed.
     tokio::time::timeout(TIMEOUT, changes.next()).await.unwrap().unwrap().unwrap();
     control.kill_api_server();
     let answers = join_all(writes).await.into_iter().map(Result::unwrap);

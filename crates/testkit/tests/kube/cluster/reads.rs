@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tidegate_cluster::{
-    Cluster, Detail, ErrorKind, LiveQuery, Scope, ScopeChange, SearchScope, WatchBackoff, WatchEvent,
-    list_and_watch,
+    Cluster, Container, Detail, ErrorKind, LiveQuery, Scope, ScopeChange, SearchScope, WatchBackoff,
+    WatchEvent, list_and_watch,
 };
 use tidegate_model::annotations::TRACKING_ID;
 use tidegate_model::{GroupKind, Tracking, TrackingMethod};
@@ -105,8 +105,8 @@ pub async fn a_user_of_one_namespace_gets_only_that_one() {
     assert_eq!(found.iter().map(|object| object.key().name.as_str()).collect::<Vec<_>>(), ["a"]);
 }
 
-/// Controllers label the claims of a StatefulSet with its selector, and Endpoints like their Service, but
-/// don't set owners. Pruning by label would lose data.
+/// Controllers set labels but not owners on the claims of a StatefulSet and on Endpoints. Pruning by label
+/// would therefore lose data.
 pub async fn labels_set_by_controllers_do_not_mean_ownership() {
     let control = ControlPlane::shared();
     let (cluster, namespace) =
@@ -188,7 +188,7 @@ pub async fn watches_report_every_change_after_the_list() {
 pub async fn a_watch_that_the_server_ends_continues_where_it_was() {
     let control = ControlPlane::shared();
     let namespace = control.create_namespace("resumed").await.unwrap();
-    // Waits longer than the minimum duration of a watch, even with a late response.
+    // Even with a late response, the watch must last longer than the minimum duration that counts as success.
     let brief = ConnectOptions { watch_duration: Duration::from_secs(3), ..options(control, User::ENGINE) };
     let cluster = Arc::new(connect(&brief).await.unwrap());
     let there = config_map(&namespace, "there", json!({}));
@@ -204,10 +204,10 @@ pub async fn a_watch_that_the_server_ends_continues_where_it_was() {
     let listed = followed.next().await.unwrap();
     let ScopeChange::Listed(objects) = &listed else { panic!("{listed:?}") };
     assert!(objects.iter().any(|object| object.name() == "there"), "{objects:?}");
-    // Other clients' objects may appear at any time, such as the certificates of each namespace.
+    // Other clients' objects, such as the certificates of each namespace, may appear at any time.
     let mut seen = Vec::new();
     for (ended, name) in [(2, "first"), (4, "second")] {
-        // A watch appears in the audit log when it has ended.
+        // The audit log contains a watch only once the watch has ended.
         let written = async {
             while audit_events("watch").await.len() < ended {
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -290,13 +290,15 @@ pub async fn pods_are_found_through_their_owners() {
         assert_eq!(pods.len(), count, "{workload}");
         assert!(pods.iter().all(|pod| pod.kind() == "Pod" && pod.name() != "stray"));
     }
-    let error = cluster.logs(&namespace, "not-there", "main", 100).await.unwrap_err();
+    let container =
+        |pod: &str| Container { namespace: namespace.clone(), pod: pod.to_owned(), name: "main".to_owned() };
+    let error = cluster.logs(&container("not-there"), 100).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
     let place = format!("/api/v1/namespaces/{namespace}/pods/stray");
     control
         .client(User::OBSERVER)
         .wait_until(&place, |pod| pod.is_some_and(|pod| pod["spec"]["nodeName"].is_string()))
         .await;
-    let error = cluster.logs(&namespace, "stray", "main", 100).await.unwrap_err();
+    let error = cluster.logs(&container("stray"), 100).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported, "{error}");
 }

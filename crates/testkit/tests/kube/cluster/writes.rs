@@ -1,4 +1,4 @@
-//! All modes of writes and deletions.
+//! Writes and deletions in all modes.
 
 use tidegate_cluster::{DeleteResult, ErrorKind};
 use tidegate_model::ObjectKey;
@@ -71,8 +71,8 @@ pub async fn client_side_apply_keeps_foreign_fields_and_migrates_to_server_side(
     assert_eq!((applied.is_created, applied.object.pointer(env)), (false, second.pointer(env)));
     assert_eq!(applied.object.label("by"), Some("another"));
 
-    // Fields of client-side apply are removed when the manifest drops them, because we own them after the
-    // takeover.
+    // After the takeover, `tidegate` owns the fields of client-side apply, so a field is removed when the
+    // manifest drops it.
     let none = deployment(&namespace, "web", Value::Null);
     let mut with_owner = ApplyRequest { take_over: vec!["tidegate".to_owned()], ..request(&none, APPLY) };
     let container = &mut with_owner.object.fields_mut()["spec"]["template"]["spec"]["containers"][0];
@@ -126,7 +126,7 @@ pub async fn a_new_kind_is_usable_once_its_definition_is_written() {
     let (cluster, namespace) =
         (cluster(control, User::ENGINE).await, control.create_namespace("kinds").await.unwrap());
     let group = format!("{}.example.org", control.unique_name("kinds"));
-    // The definition has the namespace of the destination, as written by planners.
+    // The definition has a namespace, because planners set the destination's namespace on every object.
     let definition = object(json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("foos.{group}"), "namespace": namespace},
@@ -205,7 +205,7 @@ pub async fn deletions_target_one_object_and_report_whether_it_is_gone() {
     assert!(read(&cluster, &held).await.unwrap().has_finalizer("example.org/other"));
     remove("example.org/other", held.uid()).await;
     remove("example.org/other", held.uid()).await;
-    // The orphaning deletion has left a finalizer for the garbage collector, which removes it later.
+    // The orphaning deletion has left a finalizer, which the garbage collector removes later.
     let place = format!("/api/v1/namespaces/{namespace}/configmaps/b");
     control.client(User::OBSERVER).wait_until(&place, |object| object.is_none()).await;
 }

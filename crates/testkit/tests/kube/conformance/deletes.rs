@@ -17,7 +17,7 @@ pub async fn propagation(stage: &mut Stage) {
         stage.delete("Deployment", name, propagation).await;
         stage.wait_until_gone("Deployment", name).await;
     }
-    // The time at which garbage collection happens is unspecified.
+    // Garbage collection happens at an unspecified time, so wait for it.
     for name in ["first", "after", "stays"] {
         let left = usize::from(name == "stays");
         stage.wait_for_count("ReplicaSet", name, left).await;

@@ -76,7 +76,7 @@ pub async fn living(stage: &mut Stage) {
     stage.apply(&tracked(stage, "ours", &application)).await;
     stage.apply(&tracked(stage, "theirs", "another")).await;
     stage.apply(&stage.config("free", json!({}))).await;
-    // This object's kind isn't part of the query.
+    // The query doesn't include this object's kind.
     let id = format!("{application}:/Secret:{}/other", stage.namespace);
     let other = json!({"metadata": {"annotations": {annotations::TRACKING_ID: id}}});
     stage.apply(&stage.manifest("Secret", "other", other)).await;
@@ -113,7 +113,7 @@ pub async fn living(stage: &mut Stage) {
     }
 }
 
-/// Owner of an object according to each tracking method, for objects in the query and for searches.
+/// Owners of objects according to each tracking method, for the objects in a query and for searches.
 pub async fn tracking(stage: &mut Stage) {
     let application = stage.namespace.clone();
     let id = |name: &str| format!("{application}:/ConfigMap:{application}/{name}");

@@ -1,5 +1,5 @@
-//! One of the two clusters, with a protocol of requests and responses that doesn't contain data that differs
-//! between runs.
+//! One of the two clusters, with a protocol of the requests and responses. The protocol contains no data that
+//! differs between runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ pub const REPLACE: WriteMode = WriteMode::Replace { recreate: false };
 pub const CREATE: WriteMode = WriteMode::Create { client_side: false };
 pub const RECREATE: WriteMode = WriteMode::Replace { recreate: true };
 
-/// Time limit of a wait.
+/// Maximum time to wait.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -37,7 +37,7 @@ pub struct Stage {
     side: Side,
     operation: OperationId,
     lines: Vec<String>,
-    /// Values that must not be compared, such as UIDs, and their placeholders.
+    /// Values that must not be compared, such as UIDs, each with its placeholder.
     placeholders: Vec<(String, String)>,
     /// Last observed version of each object.
     versions: Vec<(String, String)>,
@@ -49,7 +49,7 @@ fn operation() -> OperationId {
     OperationId(uuid::Uuid::from_u128(OPERATIONS.fetch_add(1, Ordering::Relaxed).into()))
 }
 
-/// Returns the two stages of a scenario: the simulated cluster and the real one, with the same namespace.
+/// Returns a scenario's two stages, the simulated cluster and the real cluster, with the same namespace.
 pub async fn stage_pair(control: &'static ControlPlane, name: &str) -> [Stage; 2] {
     let namespace = control.create_namespace(name).await.unwrap();
     let sim = SimCluster::in_memory(SimConfig::default(), Clock::tokio(START));
@@ -93,7 +93,7 @@ impl Stage {
         self.lines.push(line.into());
     }
 
-    /// Returns the group of the scenario's own kinds.
+    /// Returns the API group of the scenario's own kinds.
     pub fn group(&self) -> String {
         format!("{}.example.com", self.namespace)
     }
@@ -114,7 +114,7 @@ impl Stage {
         if cluster_wide { String::new() } else { self.namespace.clone() }
     }
 
-    /// Returns a manifest; `rest` is merged into it at the top level and in `metadata`.
+    /// Returns a manifest. `rest` is merged into the manifest at the top level and in `metadata`.
     pub fn manifest(&self, kind: &str, name: &str, rest: Value) -> Object {
         let mut value = json!({
             "apiVersion": self.gvk(kind).api_version(), "kind": kind, "metadata": {"name": name},
@@ -140,7 +140,7 @@ impl Stage {
         self.manifest("ConfigMap", name, if empty { json!({}) } else { json!({"data": data}) })
     }
 
-    /// Applies an object with the defaults: server-side, not forced, validated.
+    /// Applies an object with the default options: server-side, not forced, and validated.
     pub async fn apply(&mut self, object: &Object) {
         self.write(object, SSA, |_| {}).await;
     }
@@ -170,7 +170,7 @@ impl Stage {
         self.note(format!("{request_text} -> {:?}: {text}", error.kind));
     }
 
-    /// Describes whether the object's version differs from the last observed one.
+    /// Describes whether the object's resource version differs from the last observed version.
     fn describe_change(&mut self, object: &Object) -> &'static str {
         let (key, version) = (object.key().to_string(), object.resource_version().to_owned());
         self.placeholders.push((object.uid().to_owned(), format!("<uid of {}>", object.name())));
@@ -302,7 +302,7 @@ impl Stage {
         Scope { gvk: self.gvk(kind), namespace: namespaced.then(|| self.place(kind)), detail }
     }
 
-    /// Records the names of a kind in our namespace.
+    /// Records the names of a kind's objects in the scenario's namespace.
     pub async fn note_names(&mut self, kind: &str) {
         let scope = self.scope(kind, true, Detail::Metadata);
         let listing = self.cluster.list(&scope).await.unwrap();
@@ -312,13 +312,14 @@ impl Stage {
         self.note(line);
     }
 
-    /// Writes an object that must be rejected, and records only the error kind, because the fields in the
-    /// message differ between versions.
+    /// Writes an object that must be rejected. Records only the error kind, because the fields in the message
+    /// differ between versions.
     pub async fn note_refusal_kind(&mut self, object: &Object, mode: WriteMode) {
         self.note_changed_refusal_kind(object, mode, |_| {}).await;
     }
 
-    /// Records the error kind as [`Self::note_refusal_kind`] does, for a write with an expected version.
+    /// Records the error kind like [`Self::note_refusal_kind`], for a write with an expected resource
+    /// version.
     pub async fn note_guarded_refusal_kind(&mut self, object: &Object, mode: WriteMode, version: &str) {
         self.note_changed_refusal_kind(object, mode, |request| {
             version.clone_into(&mut request.resource_version)
@@ -326,7 +327,7 @@ impl Stage {
         .await;
     }
 
-    /// Records the error kind as [`Self::note_refusal_kind`] does, for any write.
+    /// Records the error kind like [`Self::note_refusal_kind`], for a write that `change` modifies.
     pub async fn note_changed_refusal_kind(
         &mut self,
         object: &Object,
@@ -350,7 +351,7 @@ impl Stage {
         self.note(format!("status {} {} -> {text}", object.kind(), object.name()));
     }
 
-    /// Waits until this number of objects of a kind have the label `app`.
+    /// Waits until the given number of objects of a kind have the label `app`.
     pub async fn wait_for_count(&mut self, kind: &str, app: &str, wanted: usize) {
         let scope = self.scope(kind, true, Detail::Metadata);
         let looking = async {
@@ -390,14 +391,14 @@ impl Stage {
     pub async fn note_health(&mut self, kind: &str, name: &str) {
         let object = self.get(kind, name).await.unwrap().unwrap();
         let line = match tidegate_health::assess(&object) {
-            // Messages of controllers differ between versions.
+            // The messages of controllers differ between versions.
             Some(Ok(health)) => format!("{:?}", health.status),
             other => format!("{other:?}"),
         };
         self.note(format!("{kind} {name}: {line}"));
     }
 
-    /// Waits until an object has this health.
+    /// Waits until an object has the given health.
     pub async fn wait_for_health(&mut self, kind: &str, name: &str, wanted: &str) {
         let well = |found: Option<&Object>| {
             let health = found.and_then(tidegate_health::assess).and_then(Result::ok);
@@ -406,15 +407,15 @@ impl Stage {
         self.wait_until(kind, name, wanted, well).await;
     }
 
-    /// Reads the audit log, so that the control plane stores the names of kinds that will be removed soon.
+    /// Reads the audit log, so that the control plane learns the names of kinds before they are removed.
     pub async fn learn_kinds(&self) {
         if let Side::Kube(control, _, mark) = &self.side {
             control.audit_since(*mark).await.unwrap();
         }
     }
 
-    /// Records the cluster's own audit of its successful writes, in order. Refusals are compared by their
-    /// responses.
+    /// Records the cluster's own audit log of successful writes, in order. Refusals aren't recorded, because
+    /// the protocol already contains the responses.
     pub async fn note_audit(&mut self) {
         let lines: Vec<String> = match &self.side {
             Side::Sim(sim) => sim
@@ -448,8 +449,8 @@ impl Stage {
     }
 }
 
-/// Removes parts of a refusal that differ between versions. For an invalid object, keeps the object, the first field
-/// and its problem. For an undecodable object, removes everything.
+/// Removes the parts of a refusal that differ between versions. For an invalid object, keeps the object, the
+/// first field and its problem. For an object that can't be decoded, replaces the whole message.
 fn stable_message(message: &str) -> String {
     let unreadable = ["failed to c", "cannot be handled as", "name is required"];
     if unreadable.iter().any(|text| message.contains(text)) {
@@ -458,7 +459,7 @@ fn stable_message(message: &str) -> String {
     match message.split_once(" is invalid: ") {
         Some((object, reason)) => {
             let reason: Vec<&str> = reason.trim_start_matches('[').split(": ").take(2).collect();
-            // Older and newer servers differ in whether the list of labels contains the invalid one.
+            // Older and newer servers disagree on whether the list of labels contains the invalid label.
             let field = reason[0].split("[no good]").next().unwrap_or_default();
             let wrong = reason.get(1).and_then(|wrong| wrong.split(", ").next()).unwrap_or_default();
             format!("{object} is invalid: {field}: {wrong}")

@@ -39,7 +39,7 @@ pub async fn events_of_objects(stage: &mut Stage) {
         let fields =
             json!({"involvedObject": involved, "type": "Warning", "reason": reason, "message": "told"});
         let event = stage.manifest("Event", &format!("one.{}", reason.to_lowercase()), fields);
-        // Bypasses the stage, which would record the UID.
+        // Bypass the stage, which would record the UID.
         stage.cluster.apply(ApplyRequest::new(event, SSA)).await.unwrap();
     }
     for name in ["one", "other"] {

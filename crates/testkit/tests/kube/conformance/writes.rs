@@ -28,8 +28,8 @@ pub async fn create_update_repeat(stage: &mut Stage) {
     let secret = json!({"stringData": {"key": "value"}, "type": "Opaque"});
     stage.apply(&stage.manifest("Secret", "s", secret)).await;
     stage.note_fields("Secret", "s", &["/data", "/type", "/stringData"]).await;
-    // `stringData` isn't applied twice, because a server before 1.21 counts the second apply as a write once
-    // the clock's second has changed.
+    // The repeated apply uses `data` instead of `stringData`. With `stringData`, servers before 1.21 count
+    // the second apply as a write if it occurs in a later second.
     let secret = stage.manifest("Secret", "t", json!({"data": {"key": "dmFsdWU="}, "type": "Opaque"}));
     stage.apply(&secret).await;
     stage.apply(&secret).await;
@@ -38,7 +38,8 @@ pub async fn create_update_repeat(stage: &mut Stage) {
     stage.apply(&stage.manifest("Service", "web", service)).await;
     stage.note_fields("Service", "web", &["/spec/type", "/spec/ports", "/spec/sessionAffinity"]).await;
     stage.apply(&deployment(stage, "api", json!({"replicas": 0}))).await;
-    // The controller writes too, so compare a repeated write only after the controller's last write.
+    // The controller also writes to the Deployment, so compare a repeated write only after the controller's
+    // last write.
     let is_settled = |found: Option<&tidegate_model::Object>| {
         let conditions = found.and_then(|found| found.pointer("/status/conditions")?.as_array());
         conditions.into_iter().flatten().any(|condition| condition["reason"] == "NewReplicaSetAvailable")
@@ -123,14 +124,14 @@ pub async fn refusals(stage: &mut Stage) {
     ];
     for (kind, name, rest) in wrong {
         for mode in [SSA, REPLACE] {
-            // Old servers do not check unknown fields of replacements.
+            // Old servers don't check replacements for unknown fields.
             if rest.get("dta").is_some() && mode == REPLACE {
                 continue;
             }
             stage.write(&stage.manifest(kind, name, rest.clone()), mode, |_| {}).await;
         }
     }
-    // Servers use different messages for this error.
+    // Record only the error kind, because servers use different messages for this error.
     let containers = json!([{"name": "m", "image": "i"}]);
     let always =
         json!({"spec": {"template": {"spec": {"restartPolicy": "Always", "containers": containers}}}});
@@ -193,12 +194,12 @@ pub async fn replacing(stage: &mut Stage) {
     let service = json!({"spec": {"ports": [{"port": 81}]}});
     stage.write(&stage.manifest("Service", "web", service), REPLACE, |_| {}).await;
     stage.note_fields("Service", "web", &["/spec/ports/0/port"]).await;
-    // This manifest contains the version that it must replace.
+    // The manifest contains the resource version that it must replace.
     let stale =
         stage.manifest("ConfigMap", "a", json!({"metadata": {"resourceVersion": "1"}, "data": {"x": "4"}}));
     stage.write(&stale, REPLACE, |_| {}).await;
-    // A replacement takes ownership only of the fields that it changes. All other fields are removed with the
-    // apply that drops them.
+    // A replacement takes ownership only of the fields that it changes. When a later apply drops the other
+    // fields, they are removed.
     stage.write(&stage.config("b", json!({"x": "1", "y": "1", "z": "1"})), SSA, |_| {}).await;
     stage.write(&stage.config("b", json!({"x": "2", "y": "1", "z": "1", "new": "1"})), REPLACE, |_| {}).await;
     stage.write(&stage.config("b", json!({"z": "1"})), FORCED, |_| {}).await;
@@ -225,8 +226,8 @@ pub async fn creating(stage: &mut Stage) {
     stage.write(&stage.manifest("ConfigMap", "held", held), CREATE, |_| {}).await;
     stage.delete("ConfigMap", "held", Propagation::Background).await;
     stage.write(&stage.config("held", plain("1")), CREATE, |_| {}).await;
-    // Server-side apply can follow a creation: fields that the manifest drops are removed once they are taken
-    // over.
+    // Server-side apply can follow a creation. Once it has taken over the fields, it removes those that the
+    // manifest drops.
     stage.write(&stage.config("a", json!({"x": "5"})), SSA, |_| {}).await;
     stage.write(&stage.config("a", json!({"x": "5"})), FORCED, |_| {}).await;
     stage.note_fields("ConfigMap", "a", &["/data"]).await;
@@ -239,7 +240,7 @@ pub async fn creating(stage: &mut Stage) {
     stage.note_fields("ConfigMap", "b", &["/data"]).await;
 }
 
-/// Writes with an expected version of an object.
+/// Writes with the expected resource version of an object.
 pub async fn guarded(stage: &mut Stage) {
     let anew = WriteMode::Recreate { server_side: true };
     for (name, mode) in ["a", "b", "c", "d"].into_iter().zip([FORCED, REPLACE, RECREATE, anew]) {
@@ -248,7 +249,8 @@ pub async fn guarded(stage: &mut Stage) {
         stage.apply(&stage.config(name, json!({"x": "2"}))).await;
         let next = stage.get("ConfigMap", name).await.unwrap().unwrap().resource_version().to_owned();
         let next_config = stage.config(name, json!({"x": "3"}));
-        // Messages come from the server only if it detects the conflict.
+        // The message comes from the server only if the server detects the conflict, so record only the error
+        // kind.
         stage.note_guarded_refusal_kind(&next_config, mode, &first).await;
         stage.note_fields("ConfigMap", name, &["/data"]).await;
         stage.note_guarded_refusal_kind(&next_config, mode, &next).await;
@@ -257,7 +259,7 @@ pub async fn guarded(stage: &mut Stage) {
             .note_guarded_refusal_kind(&stage.config(&format!("none-{name}"), json!({"x": "1"})), mode, &next)
             .await;
     }
-    // The version is combined with a takeover, which is a separate write.
+    // A takeover is a separate write, so combine it with an expected version.
     stage.write(&stage.config("e", json!({"x": "1", "y": "1"})), CREATE, |_| {}).await;
     let first = stage.get("ConfigMap", "e").await.unwrap().unwrap().resource_version().to_owned();
     for _ in 0..2 {
@@ -280,7 +282,7 @@ pub async fn recreating(stage: &mut Stage) {
         stage.write(&stage.config(name, json!({"x": "2"})), mode, |_| {}).await;
         let second = stage.get("ConfigMap", name).await.unwrap().unwrap();
         stage.note(format!("the same object: {}", first.uid() == second.uid()));
-        // Only the deletion can be tried with a dry run, regardless of the manifest.
+        // Regardless of the manifest, a dry run can check only the deletion.
         for value in [json!("3"), json!(3)] {
             let manifest = stage.config(name, json!({"x": value}));
             stage.write(&manifest, mode, |request| request.dry_run = true).await;

@@ -1,15 +1,15 @@
-//! Reasons for waiting for Applications. Each reason is printed only once.
+//! Reasons why a command is still waiting for Applications. Each reason is printed only once.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use tidegate_application::AppKey;
 use tidegate_application::{automated, refresh};
 use tidegate_applicationset::ownership::owning_appset;
 use tidegate_model::argo::{Application, ApplicationCondition, SyncStatusCode};
 use tidegate_model::{HealthStatus, OperationPhase};
-use tidegate_service::applications::store::AppKey;
-use tidegate_service::summaries::{ApplicationSummary, OperationSummary};
+use tidegate_state::summaries::{ApplicationSummary, OperationSummary};
 use tokio::time::Instant;
 
 use super::is_over;
@@ -18,7 +18,8 @@ use crate::output::{Printer, one_line};
 
 /// Minimum time for which a transient reason must last before it is printed.
 const TRANSIENT_REASON_MIN: Duration = Duration::from_secs(5);
-/// Interval at which to check if a reason has lasted long enough, even if the application has not changed.
+/// Interval at which to check whether a reason has lasted long enough, even if the application has not
+/// changed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of reasons to print for one application, because some reasons change their text every time.
 const PRINTED_REASONS_MAX: usize = 20;
@@ -28,11 +29,11 @@ const REMAINING_PRINTED_MAX: usize = 20;
 /// Conditions to wait for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Goal {
-    /// Waits until the applications are Synced.
+    /// True if the applications must be Synced.
     sync: bool,
-    /// Waits until the applications are Healthy.
+    /// True if the applications must be Healthy.
     health: bool,
-    /// Waits until no operation is running.
+    /// True if no operation may be running.
     operation: bool,
 }
 
@@ -58,7 +59,7 @@ fn health(application: &Application) -> HealthStatus {
     application.status.health.as_ref().map_or(HealthStatus::Unknown, |health| health.status)
 }
 
-/// Prints the reasons for waiting.
+/// Printer for the reasons why applications do not meet the goal yet.
 pub(super) struct ReasonPrinter<'a> {
     goal: Goal,
     printer: &'a Printer,
@@ -146,12 +147,12 @@ impl ReasonTracker {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Reason {
     text: String,
-    /// False if the reason usually disappears quickly.
+    /// True if the reason usually lasts. Other reasons are printed only after [`TRANSIENT_REASON_MIN`].
     is_lasting: bool,
 }
 
-/// Returns the application's errors, the reason why it is skipped, and the first transient reason that
-/// applies.
+/// Returns the application's errors, the reason why the controller skips the application, and the first
+/// transient reason that applies.
 fn reasons(application: &Application, goal: Goal) -> Vec<Reason> {
     let name = AppKey::of(application);
     let left_alone = refresh::skip_reason(application);
@@ -196,7 +197,7 @@ fn describe_sync(application: &Application, sync: SyncStatusCode) -> String {
     }
 }
 
-/// Formats the health and the reason for it, such as `Degraded: 0 of 2 are ready`.
+/// Formats an application's health and its reason, such as `Degraded: 0 of 2 are ready`.
 fn describe_health(application: &Application) -> String {
     let message = application.status.health.as_ref().map(|health| health.message.as_str());
     match (health(application), message.unwrap_or_default()) {
@@ -220,7 +221,7 @@ fn format_status_line(application: &Application) -> String {
     let gravest = conditions.iter().find(|one| one.kind.is_error()).or(conditions.first());
     let operation = ApplicationSummary::from(application).operation;
     let reason_printer = operation.filter(|one| one.phase != OperationPhase::Succeeded);
-    let left_alone = || format!("skipped because of its annotation {}", refresh::SKIP_RECONCILE_ANNOTATION);
+    let left_alone = || format!("skipped because of its {} annotation", refresh::SKIP_RECONCILE_ANNOTATION);
     let parts = [
         Some(format!("{}, {}", sync(application), describe_health(application))),
         refresh::is_skipped(application).then(left_alone),
@@ -332,7 +333,7 @@ mod tests {
         let skip = json!({(refresh::SKIP_RECONCILE_ANNOTATION): "true"});
         assert_eq!(
             format_status_line(&application(&skip, &status)),
-            "a: OutOfSync, Missing; skipped because of its annotation argocd.argoproj.io/skip-reconcile; last operation Failed: no quota; SyncError: failed; again"
+            "a: OutOfSync, Missing; skipped because of its argocd.argoproj.io/skip-reconcile annotation; last operation Failed: no quota; SyncError: failed; again"
         );
     }
 }

@@ -15,7 +15,7 @@ fn departed_applications_stay_in_the_record_with_their_progress() {
     for name in ["dev-a", "dev-b", "prod-a", "qa-a"] {
         remove_member(&mut world, 5_000, name);
     }
-    // This Application comes back, and is then treated like the others.
+    // This Application comes back, so it must not be listed as departed.
     world.schedule_input(5_500, Input::Joined { member: Box::new(member("dev-b", "env=dev")) });
     world.run();
     assert_eq!(rollout_end(&world), Some(End::Completed));
@@ -37,8 +37,8 @@ fn departed_applications_stay_in_the_record_with_their_progress() {
     );
     assert!(departed.iter().all(|one| one.at >= at(5) && one.target_revisions == ["new"]), "{departed:#?}");
     assert!(world.message().contains("left the ApplicationSet: dev-a, prod-a, qa-a"), "{}", world.message());
-    // The state contains the names of the Applications that left. Its members are the ApplicationSet's
-    // current Applications.
+    // The view lists Applications that left separately. Its members are the ApplicationSet's current
+    // Applications.
     let shown = view(world.state()).unwrap();
     let names: Vec<&str> = shown.left.iter().map(|one| one.application.as_str()).collect();
     assert_eq!(names, ["dev-a", "prod-a", "qa-a"]);

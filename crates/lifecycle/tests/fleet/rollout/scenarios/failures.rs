@@ -5,8 +5,8 @@ use tidegate_lifecycle::rollout::{Details, End, OnFailure, UserRequest};
 
 use super::*;
 
-/// Unless the step declares how many failures it tolerates, a failed Application stops a step that updates
-/// Applications one by one.
+/// A failed Application stops a step that updates Applications one by one, unless the step declares a maximum
+/// number of failures.
 #[test]
 fn a_failed_member_keeps_its_step_open_until_a_person_acts() {
     for (request, expected) in [
@@ -61,7 +61,7 @@ fn a_step_tolerates_the_declared_number_of_failures() {
         assert_eq!(rollout_end(&world), expected, "{on_failure:?}, {failing}");
         assert!(world.explain().contains(awaits), "{}", world.explain());
         let started = |name: &str| world.operations.values().any(|operation| operation.member == name);
-        assert_eq!(started("c"), failing == 1, "nothing more starts");
+        assert_eq!(started("c"), failing == 1, "no more updates may start after a failed step");
         if failing == 2 {
             let reason = "2 Applications failed in step 1 of 1 (maximum: 1): a, b";
             assert!(world.explain().contains(reason), "{}", world.explain());
@@ -83,14 +83,14 @@ fn a_failed_step_continues_when_a_person_resumes_it() {
     );
     world.request_at(5_000, UserRequest::Resume);
     world.run_until(20_000);
-    // The others reached their targets. The failed Application is still listed.
+    // The other Applications reached their targets. The failed Application is still listed.
     assert_eq!(format_statuses(&world), "a=Progressing b=Healthy c=Healthy ");
     world.request_at(20_000, UserRequest::Retry(member_scope("a")));
     world.run();
     assert_eq!(rollout_end(&world), Some(End::Completed));
 }
 
-/// All Applications whose update had begun are rolled back, and the others are never touched.
+/// A rollback covers all Applications whose update had begun. The other Applications are never changed.
 #[test]
 fn a_rollback_covers_all_started_members_of_the_step() {
     let mut request = one_by_one_request(|step| {
@@ -141,7 +141,7 @@ fn a_member_that_waits_for_a_retry_is_rolled_back_too() {
         step.on_failure = OnFailure::RollBack;
     }));
     world.behavior("a").failures = 1;
-    // The other Applications take both places.
+    // The other two Applications use the step's whole `maxUpdate`.
     world.behavior("b").duration = None;
     world.behavior("c").duration = None;
     world.request_at(5_000, UserRequest::Retry(member_scope("a")));
@@ -166,8 +166,8 @@ fn a_member_without_a_previous_deployment_cannot_be_rolled_back() {
     assert!(world.message().contains("could not be rolled back: a;"), "{}", world.message());
 }
 
-/// An Application that is unhealthy and can't be rolled back is listed as failed. The rollback doesn't wait
-/// for it.
+/// An unhealthy Application without a previous deployment is listed as failed. The rollback doesn't wait for
+/// such an Application.
 #[test]
 fn members_that_cannot_be_rolled_back_take_no_rollback_capacity() {
     let mut request = one_by_one_request(|step| {
@@ -218,7 +218,7 @@ fn a_step_fails_after_its_deadline() {
     }
 }
 
-/// A hanging operation is stopped when the rollout gives up its step. Otherwise, the rollout would hang too.
+/// A rollout that gives up a step stops a hanging operation. Otherwise, the rollout would hang too.
 #[test]
 fn a_hanging_operation_does_not_block_a_late_rollout() {
     for on_failure in [OnFailure::Abort, OnFailure::RollBack] {

@@ -75,7 +75,7 @@ fn the_wait_of_a_step_has_a_reason_and_a_start_time() {
             (1, Gate, 0),
             (1, Window, 5_000),
             (1, Sync, 8_000),
-            // Counted from the time when the Application became Progressing, as users see it.
+            // This wait starts when the Application's displayed status becomes Progressing.
             (1, Health, 8_000),
             (2, Approval, 10_000),
             (2, Soak, 10_000),
@@ -96,8 +96,7 @@ fn a_failed_member_is_reported_before_a_longer_wait() {
     assert_eq!(wait_of_step(&world).map(|(step, reason, _)| (step, reason)), Some((1, WaitReason::Failed)));
 }
 
-/// A consumer that reads the state from time to time doesn't miss any important milestone, and doesn't get
-/// any milestone twice.
+/// A consumer that reads the state from time to time gets every important milestone exactly once.
 #[test]
 fn milestones_of_a_rollout_follow_from_its_state() {
     let mut request = fleet_request();

@@ -1,4 +1,4 @@
-//! Rejected requests. The message says what is possible instead.
+//! Rejected requests. Each message lists possible alternatives.
 
 use tidegate_lifecycle::rollout::{Input, OnFailure, decide, progressing_condition};
 
@@ -73,7 +73,8 @@ fn a_second_skip_reports_who_skipped_the_member() {
     assert!(retry.contains("its step has ended"), "{retry}");
 }
 
-/// A retry waits for a place in its step, or for the end of a pause. In the meantime, the request is visible.
+/// While a retry waits for free capacity in its step or for the end of a pause, the explanation shows the
+/// request.
 #[test]
 fn a_pending_retry_is_visible_before_it_begins() {
     let mut world = World::new(one_by_one_request(|step| step.max_failures = Some(0)));

@@ -1,5 +1,5 @@
-//! Many events arrive while a batch is being written to disk. Afterwards, the subscriptions are the same as
-//! before.
+//! Slow disk: many events arrive while a batch is being written. Afterwards, all required subscriptions must
+//! be active.
 
 use tidegate_lifecycle::operation::Verdict;
 

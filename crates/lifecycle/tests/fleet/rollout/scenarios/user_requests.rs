@@ -28,7 +28,7 @@ fn gates_keep_a_step_closed() {
     assert_eq!(rollout_end(&world), Some(End::Completed));
 }
 
-/// Gates that were open before the process was killed may be closed by now.
+/// A gate that was open when the process was killed may be closed after the restart.
 #[test]
 fn gates_are_asked_again_after_a_restart() {
     let mut request = fleet_request();
@@ -46,8 +46,8 @@ fn gates_are_asked_again_after_a_restart() {
     );
 }
 
-/// A soak is more than a delay. If an Application degrades in the meantime, the rollout waits for it again,
-/// and then the soak starts again.
+/// A soak is more than a delay. If an Application degrades during the soak, the rollout waits for the
+/// Application, and then the soak restarts.
 #[test]
 fn a_step_soaks_before_the_next_one_begins() {
     let mut request = fleet_request();
@@ -115,7 +115,7 @@ fn new_targets_end_the_rollout_or_wait_for_it() {
     }
 }
 
-/// A commit that fixes a hanging sync must not have to wait for this sync.
+/// A commit that fixes a hanging sync must not wait for this sync.
 #[test]
 fn new_targets_stop_hanging_operations() {
     let mut world = World::new(fleet_request());
@@ -201,8 +201,8 @@ fn terminating_stops_running_operations() {
     assert_eq!(error, "rollout has already finished: terminated by ann (because)");
 }
 
-/// A rollout that was aborted waits for the other operations of its step. A user who doesn't want to wait can
-/// stop them.
+/// An aborted rollout waits for the other operations of its step. A user can stop these operations by
+/// terminating the rollout.
 #[test]
 fn operations_awaited_by_an_aborted_rollout_can_be_stopped() {
     let mut world = World::new(one_by_one_request(|step| {
@@ -253,8 +253,8 @@ fn applications_join_and_leave_during_a_rollout() {
     assert!(!world.transcript.iter().any(|line| line.ends_with("Sync dev-c")));
 }
 
-/// An invalid Application never gets an operation. It is reported as failed instead of silently blocking its
-/// step.
+/// An invalid Application never gets an operation. The rollout reports it as failed, so that it doesn't
+/// silently block its step.
 #[test]
 fn a_rejected_operation_counts_as_failed() {
     let mut world = World::new(one_by_one_request(|step| step.max_failures = Some(1)));

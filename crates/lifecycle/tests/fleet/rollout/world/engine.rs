@@ -1,4 +1,4 @@
-//! The simulated engine with its operations, and the Applications.
+//! Simulated engine with its operations, and simulated Applications.
 
 use tidegate_lifecycle::Arrival;
 use tidegate_lifecycle::operation::Verdict;
@@ -75,16 +75,19 @@ impl World {
         self.deliver_arrival(arrival);
     }
 
-    /// Ensures that an operation exists. Its ID was recorded before, and no other operation of the
-    /// Application is running.
+    /// Ensures that an operation exists. Checks that its ID was recorded first, and that no other operation
+    /// of the Application is running.
     fn ensure_operation(&mut self, member: String, operation: OperationId, work: WorkKind) {
         if !self.is_subscribed(operation) || self.withdrawn.contains(&operation) {
             return;
         }
         let is_recorded = |event: &Event| matches!(event, Event::OperationAssigned { operation: of, .. } if *of == operation);
-        assert!(self.durable.iter().any(is_recorded), "intent before effect: {operation}");
+        assert!(
+            self.durable.iter().any(is_recorded),
+            "operation {operation} must be recorded before it is started"
+        );
         if let Some(known) = self.operations.get(&operation).cloned() {
-            assert_eq!(known.work, work, "an id means one thing");
+            assert_eq!(known.work, work, "an operation must not change its kind of work");
             // This is a new subscription to an existing operation.
             self.report(operation, if known.has_begun { OperationReport::Started } else { return });
             if let Some(phase) = known.final_phase {
@@ -129,7 +132,7 @@ impl World {
     }
 
     pub(super) fn begin_operation(&mut self, id: OperationId) {
-        // The operation is withdrawn or stopped.
+        // The operation may have been withdrawn or stopped in the meantime.
         let Some(operation) =
             self.operations.get_mut(&id).filter(|operation| operation.final_phase.is_none())
         else {

@@ -1,4 +1,4 @@
-//! Invariants, checked against the operations and the Applications.
+//! Invariants, checked against the simulated operations and Applications.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ impl World {
         self.rollout().members[member].place.step
     }
 
-    /// Returns the Applications with running operations, and those that were deployed but aren't Healthy yet.
+    /// Returns the Applications of a step that have running operations, or that were deployed but aren't
+    /// Healthy yet.
     fn in_flight(&self, step: u32) -> BTreeSet<&str> {
         let mut members: BTreeSet<&str> = BTreeSet::new();
         for operation in self.operations.values() {
@@ -44,8 +45,7 @@ impl World {
     }
 
     /// Checks that no more Applications of a step are in flight than allowed. A percentage refers to all
-    /// Applications that the step has had. Applications that began when the limit was higher aren't stopped
-    /// because others have left.
+    /// Applications that the step has ever had, because updates aren't stopped when other Applications leave.
     fn check_capacity(&self) {
         let rollout = self.rollout();
         let is_ending = self.state().is_finished()
@@ -57,7 +57,7 @@ impl World {
             let in_flight = self.in_flight(step);
             assert!(
                 in_flight.len() <= most,
-                "in flight in step {} are {in_flight:?}, {most} may be: {:#?}",
+                "too many Applications are in flight in step {}: {in_flight:?} (maximum: {most}): {:#?}",
                 step + 1,
                 self.transcript
             );
@@ -69,12 +69,16 @@ impl World {
         for name in rollout.members.iter().filter(|(_, m)| m.place.step.is_none()).map(|(name, _)| name) {
             assert!(
                 self.operations.values().all(|operation| operation.member != *name),
-                "{name} is not changed"
+                "Application {name} is in no step and must not be changed"
             );
         }
         let mut at_work = BTreeSet::new();
         for operation in self.operations.values().filter(|operation| operation.final_phase.is_none()) {
-            assert!(at_work.insert(&operation.member), "two operations of {} at once", operation.member);
+            assert!(
+                at_work.insert(&operation.member),
+                "two operations of Application {} are running at once",
+                operation.member
+            );
         }
         // A finished rollout must not have running operations.
         if self.state().is_finished() {
@@ -82,7 +86,7 @@ impl World {
             let names: Vec<_> = open.map(|operation| &operation.member).collect();
             assert!(
                 names.is_empty() || rollout.outcome.as_ref().unwrap().end == End::Error,
-                "left running: {names:?}"
+                "operations must not outlive the rollout: {names:?}"
             );
         }
     }
@@ -94,7 +98,7 @@ impl World {
             return;
         }
         let rollout = self.rollout();
-        let step = self.step_of(member).expect("one that a step selects");
+        let step = self.step_of(member).expect("a step must select the Application");
         for (name, before) in &rollout.members {
             let Some(index) = before.place.step.filter(|before| *before < step) else { continue };
             let tolerates = rollout.steps[usize::try_from(index).unwrap()].step.max_failures.is_some();

@@ -1,4 +1,4 @@
-//! Comparisons that start without being requested.
+//! Comparisons that start without a request.
 
 use serde_json::json;
 use tidegate_model::HealthStatus;
@@ -11,7 +11,7 @@ fn health(application: &Application) -> Option<(HealthStatus, &str)> {
     Some((health.status, health.message.as_str()))
 }
 
-/// The object doesn't change when the grace period ends, so no watch reports it.
+/// The object doesn't change when the grace period ends, so no watch event reports the end of the period.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_a_grace_period_starts_a_comparison() {
     let scaler = json!({

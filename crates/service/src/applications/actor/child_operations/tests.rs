@@ -1,5 +1,5 @@
-//! An operation of a progressive sync starts only once, no matter what else happens. The cluster's audit log
-//! shows which operations created objects.
+//! An operation of a progressive sync starts only once, even after a repeated request or a restart. The
+//! cluster's audit log shows which operations created objects.
 
 use serde_json::json;
 use tidegate_application::rollout_operation::{
@@ -80,7 +80,7 @@ async fn operation_ids(environment: &TestEnvironment) -> Vec<OperationId> {
 async fn a_child_operation_begins_once_and_reports_until_its_end() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "20ms"))]).await;
     let first = environment.commit("web", &manifests("web", "2", "20ms"));
-    // There is a newer commit when the operation starts. It must not be deployed.
+    // The operation must not deploy this commit, although it exists before the operation starts.
     environment.commit("web", &manifests("web", "3", "20ms"));
     let operation = environment.next_id().await;
     let reports = run_child(&environment, "web", operation, &first);
@@ -93,7 +93,7 @@ async fn a_child_operation_begins_once_and_reports_until_its_end() {
     assert_eq!((deployed.operation, deployed.revisions), (operation, vec![first.clone()]));
     let state = environment.until_persisted("web", |app| app.status.operation_state).await;
     assert_eq!(state.operation.initiated_by.username, "applicationset-controller");
-    // A repeated request returns the same result, both in this process and in a later one.
+    // A repeated request returns the same result, both in this process and after a restart.
     assert_eq!(all_reports(run_child(&environment, "web", operation, &first)).await, ["succeeded"]);
     let other = environment.next_id().await;
     assert_eq!(all_reports(run_child(&environment, "web", other, &first)).await, ["succeeded"]);
@@ -103,7 +103,7 @@ async fn a_child_operation_begins_once_and_reports_until_its_end() {
     }
     assert_eq!(operation_ids(&environment).await, [operation, other]);
     let newest = environment.wait_until("web", |_, deployed| deployed.evidence.clone()).await;
-    assert_eq!((newest.operation, newest.revisions), (other, vec![first]), "as the log knows it");
+    assert_eq!((newest.operation, newest.revisions), (other, vec![first]), "according to the log");
     environment.shutdown().await;
 }
 
@@ -125,7 +125,7 @@ async fn a_child_operation_waits_for_another_one_and_can_be_withdrawn_meanwhile(
     assert_eq!(stop_child(&environment, "web", third).await, Ok(()));
     assert_eq!(all_reports(first_reports).await, [""; 0]);
     assert_eq!(all_reports(third_reports).await, [""; 0]);
-    assert_eq!(operation_ids(&environment).await.len(), 1, "that of ann is at work");
+    assert_eq!(operation_ids(&environment).await.len(), 1, "only ann's operation is running");
     let (reply, answer) = oneshot::channel();
     let by = "ann".to_owned();
     environment.send(SupervisorMessage::Terminate {
@@ -139,7 +139,11 @@ async fn a_child_operation_waits_for_another_one_and_can_be_withdrawn_meanwhile(
     let ran = operation_ids(&environment).await;
     assert_eq!((ran.len(), ran.contains(&second)), (2, true));
     let jobs = environment.operations_that_created("Job");
-    assert_eq!((jobs.len(), jobs.last()), (2, Some(&second)), "one after the other");
+    assert_eq!(
+        (jobs.len(), jobs.last()),
+        (2, Some(&second)),
+        "the second operation runs after ann's operation"
+    );
     environment.shutdown().await;
 }
 
@@ -198,7 +202,11 @@ async fn a_running_child_continues_when_withdrawn_and_has_ended_when_stopped() {
         (ended.len(), ended[0].phase, ended[0].finished_at.is_some()),
         (1, OperationPhase::Failed, true)
     );
-    assert_eq!(stop_child(&environment, "web", operation).await, Ok(()), "once more");
+    assert_eq!(
+        stop_child(&environment, "web", operation).await,
+        Ok(()),
+        "the operation has already been stopped"
+    );
     let unknown = environment.next_id().await;
     assert_eq!(stop_child(&environment, "web", unknown).await, Ok(()));
     environment.remove("web");
@@ -225,7 +233,7 @@ async fn a_sync_window_blocks_a_child_operation_with_a_reason() {
     let operation = environment.next_id().await;
     let mut reports = run_child(&environment, "web", operation, &commit);
     let Some(OperationReport::Delayed { window }) = next_report(&mut reports).await else {
-        panic!("not held")
+        panic!("the sync window doesn't block the operation")
     };
     assert!(window.contains("denied by sync window") && window.contains("project default"), "{window}");
     assert_eq!(operation_ids(&environment).await, []);

@@ -16,7 +16,7 @@ async fn await_handled_messages(environment: &TestEnvironment) {
     tokio::time::timeout(TEST_TIMEOUT, answer).await.unwrap().unwrap().unwrap();
 }
 
-/// The repository changes constantly, so the next comparison is requested before the previous one has
+/// The repository changes constantly, so each comparison is requested before the previous comparison has
 /// finished.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_application_that_is_compared_continuously_is_still_synced() {

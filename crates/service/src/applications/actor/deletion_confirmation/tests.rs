@@ -22,7 +22,7 @@ fn guarded_manifests() -> String {
     manifests("web", "1", "1ms") + &format!("---\n{guarded}\n")
 }
 
-/// Returns the Application with the given annotation.
+/// Returns the Application with the given value of the annotation that confirms deletions.
 fn annotated_application(annotation: &str) -> Application {
     let mut written = application("web");
     written.metadata.annotations.insert(DELETION_APPROVED.to_owned(), annotation.to_owned());
@@ -64,7 +64,8 @@ async fn await_confirmation_prompt(environment: &TestEnvironment) {
     environment.wait_until("web", |now, _| is_held(now)).await;
 }
 
-/// Returns who confirmed according to the log, and how often the cluster deleted the object.
+/// Returns the requesters of the confirmations in the log, and the number of times that the cluster deleted
+/// the object.
 async fn confirmations_and_deletions(environment: &TestEnvironment) -> (Vec<String>, usize) {
     let operation = environment.operations().await.last().unwrap().operation;
     let events = environment.engine.stored_events(operation).await.unwrap();
@@ -90,8 +91,8 @@ fn now() -> Timestamp {
 async fn a_prune_continues_only_with_a_confirmation_later_than_its_start() {
     let mut environment = sync_and_remove_object("1ms", "").await;
     await_confirmation_prompt(&environment).await;
-    // Old times and invalid values don't confirm anything. The state is published only after a confirmation
-    // has been passed on.
+    // Old times and invalid values don't confirm anything. A confirmation would have reached the operation by
+    // the time the state is published.
     let old = (now() - Duration::from_secs(3600)).to_string();
     for annotation in [old.as_str(), "yes"] {
         environment.write(&annotated_application(annotation));
@@ -112,13 +113,13 @@ async fn a_prune_continues_only_with_a_confirmation_later_than_its_start() {
     let quiet = environment
         .wait_until("web", |now, _| ended_operation(now, 2).map(|()| now.status.conditions.is_empty()))
         .await;
-    assert!(quiet, "it is a time now");
+    assert!(quiet, "the annotation is a valid time now");
     assert_eq!(
         confirmations_and_deletions(&environment).await,
         (confirmations_by_annotation(&annotation), 1),
-        "once, however often it is read"
+        "only one confirmation, no matter how often the annotation is read"
     );
-    // A confirmation applies only to one operation.
+    // A confirmation applies to only one operation.
     environment.commit("web", &guarded_manifests());
     environment.sync("web").await;
     environment.wait_until("web", |now, _| ended_operation(now, 3)).await;

@@ -28,8 +28,8 @@ fn condition_message(app: &Application, kind: &str) -> Option<String> {
     found.map(|one| one.message.clone())
 }
 
-/// As in Argo CD, an Application whose reconciliation is skipped isn't compared. It doesn't start operations
-/// even if its resource contains one.
+/// As in Argo CD, an Application whose reconciliation is skipped isn't compared. An operation in its resource
+/// doesn't start.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_waits_while_reconciliation_is_skipped() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "1ms"))]).await;
@@ -91,7 +91,7 @@ async fn an_operation_that_does_not_fit_into_the_log_begins_after_a_restart() {
     environment.shutdown().await;
 }
 
-/// A requested sync immediately replaces the previous one in the published state and in the persisted state,
+/// A requested sync immediately replaces the previous sync in the published state and in the persisted state,
 /// even if the process is then killed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_requested_operation_is_published_and_persisted_immediately() {
@@ -112,7 +112,8 @@ async fn a_requested_operation_is_published_and_persisted_immediately() {
     environment.shutdown().await;
 }
 
-/// If Argo CD is also running, this annotation makes it ignore Applications with Tidegate's label.
+/// If Argo CD is also running, users set the skip-reconcile annotation on Tidegate's Applications so that
+/// Argo CD ignores them. Tidegate still manages those with its own label.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_application_with_our_label_is_managed() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "1ms"))]).await;
@@ -156,7 +157,7 @@ async fn unknown_sync_options_are_rejected_wherever_they_are_set() {
     environment.shutdown().await;
 }
 
-/// `appset generate` rejects Applications for the same reasons.
+/// The condition contains the reason. `appset generate` rejects such Applications, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_invalid_specification_is_a_condition() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "1ms"))]).await;
@@ -213,7 +214,7 @@ async fn ignored_settings_are_reported_until_they_are_fixed() {
     environment.wait_until("web", |now, _| wave(now)).await;
     let writes = environment.writes();
     environment.compare("web", RefreshLevel::Forced).await;
-    assert_eq!(environment.writes(), writes, "nothing new is written down");
+    assert_eq!(environment.writes(), writes, "the comparison found nothing new to persist");
     environment.commit("web", &odd("argocd.argoproj.io/sync-wave", "1"));
     environment.compare("web", RefreshLevel::Forced).await;
     environment
@@ -234,7 +235,7 @@ async fn ignored_settings_are_reported_until_they_are_fixed() {
 }
 
 /// A chart that depends on its cluster's capabilities isn't rendered without them. A sync waits for the
-/// capabilities and shows the reason. It can be withdrawn while it waits, and it continues after a restart.
+/// capabilities and shows the reason. The waiting sync can be withdrawn, and it continues after a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sync_waits_for_the_cluster_whose_capabilities_its_chart_needs() {
     let Some(helm) = tools::helm() else { return };

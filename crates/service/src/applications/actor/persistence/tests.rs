@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use tidegate_application::AppKey;
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_model::OperationPhase;
 use tidegate_model::argo::Application;
+use tidegate_stores::applications::{ExternalTermination, StoreEvent};
 
 use crate::applications::messages::SupervisorMessage;
-use crate::applications::store::{AppKey, ExternalTermination, StoreEvent};
 use crate::applications::testing::{TEST_TIMEOUT, TestEnvironment, application, manifests};
 
 fn send_overwrite(environment: &TestEnvironment, termination: Option<ExternalTermination>) {
@@ -20,7 +21,8 @@ fn overwrite_message(app: &Application) -> Option<String> {
     found.map(|one| one.message.clone())
 }
 
-/// Overwritten state is restored even if it hasn't changed since. Repeated overwrites set a condition.
+/// Overwritten state is restored even if Tidegate has no new state to write. Repeated overwrites set a
+/// condition.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn overwritten_state_is_restored_and_repeated_overwrites_are_reported() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "1ms"))]).await;
@@ -42,7 +44,7 @@ async fn overwritten_state_is_restored_and_repeated_overwrites_are_reported() {
     environment.shutdown().await;
 }
 
-/// A phase that was set for a different operation doesn't end this one.
+/// A phase that was set for a different operation doesn't end the current operation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_named_operation_ends() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "2h"))]).await;
@@ -68,8 +70,8 @@ async fn only_the_named_operation_ends() {
     environment.shutdown().await;
 }
 
-/// A store that doesn't respond doesn't prevent an operation from being terminated or the change from being
-/// published. The state is written once the store responds.
+/// If the store doesn't respond, an operation can still be terminated, and the change is published. The state
+/// is written once the store responds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_can_be_ended_while_a_write_hangs() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "2h"))]).await;

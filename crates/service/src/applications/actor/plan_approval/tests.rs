@@ -1,6 +1,6 @@
 //! Applications that require approval don't write anything until their plan is approved, and then write
 //! exactly what was approved. The cluster's audit log shows the actual writes, and the stored plan shows the
-//! expected ones.
+//! expected writes.
 
 use serde_json::json;
 use tidegate_application::approval::{self, waiting_plan};
@@ -11,15 +11,15 @@ use tidegate_cluster::Cluster as _;
 use tidegate_lifecycle::rollout::OperationReport;
 use tidegate_model::argo::{Application, OperationRequest, SyncOperation};
 use tidegate_model::{Object, OperationPhase, PlanApproval, Timestamp};
+use tidegate_state::error::ServiceError;
+use tidegate_state::summaries::PlanState;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::applications::messages::{ChildOperation, SupervisorMessage};
 use crate::applications::sync_request::{self, SyncParameters};
 use crate::applications::testing::{TEST_TIMEOUT, TestEnvironment, application, key, manifests};
-use crate::error::ServiceError;
-use crate::summaries::PlanState;
 
-/// Returns an Application that requires approval by these approvers.
+/// Returns an Application that requires approval by the given approvers.
 fn app_needing_approval(name: &str, approvers: Option<&str>) -> Application {
     let mut app = application(name);
     app.metadata.annotations.insert(approval::APPROVAL_ANNOTATION.to_owned(), "required".to_owned());
@@ -29,7 +29,7 @@ fn app_needing_approval(name: &str, approvers: Option<&str>) -> Application {
     app
 }
 
-/// Starts an environment that contains an Application that requires approval.
+/// Starts an environment with an Application that requires approval.
 async fn start_environment(approvers: Option<&str>) -> TestEnvironment {
     let environment = TestEnvironment::with_stored_plans(&[("web", &manifests("web", "1", "20ms"))]).await;
     environment.write(&app_needing_approval("web", approvers));
@@ -62,7 +62,7 @@ async fn approve(environment: &TestEnvironment, hash: &str, by: &str) -> Result<
     environment.service().approve_plan(Some("web"), hash, approver).await.map(drop)
 }
 
-/// Waits until a plan is waiting for approval. Ignores the plan `but`.
+/// Waits until a plan is waiting for approval. Ignores the plan with the hash `but`.
 async fn await_plan(environment: &TestEnvironment, but: &str) -> String {
     environment
         .wait_until("web", |one, _| waiting_plan(one).filter(|hash| *hash != but).map(str::to_owned))
@@ -106,14 +106,14 @@ async fn a_sync_waits_and_writes_nothing_until_its_plan_is_approved() {
     assert!(text.starts_with(&format!("plan {short} (2 to create, including 1 hook; revision ")), "{text}");
     assert!(text.ends_with(&format!(") waits for an approval: tidegate app approve web {short}")), "{text}");
     assert!(message.starts_with("waiting for an approval of plan "), "{message}");
-    // As long as nothing changes, there is neither a new plan nor a write.
+    // Without changes, there is neither a new plan nor a write.
     environment.compare("web", RefreshLevel::Latest).await;
     let writes = environment.writes();
     for _ in 0..3 {
         environment.compare("web", RefreshLevel::Latest).await;
     }
     assert_eq!((await_plan(&environment, "").await, environment.writes()), (hash.clone(), writes));
-    // The same applies after a restart.
+    // The plan also remains valid after a restart.
     environment.restart().await;
     environment.compare("web", RefreshLevel::Latest).await;
     environment.compare("web", RefreshLevel::Latest).await;
@@ -305,7 +305,7 @@ async fn an_approved_operation_begins_after_a_kill_despite_a_newer_commit() {
     automated.spec.sync_policy = Some(serde_json::from_value(json!({"automated": {}})).unwrap());
     environment.write(&automated);
     let hash = await_plan(&environment, "").await;
-    // As above, store the approval without notifying the actor.
+    // Store the approval without notifying the actor, as if the actor had crashed.
     let given = PlanApproval { by: "ben".to_owned(), reason: String::new(), at: Timestamp::from_millis(1) };
     environment.plans().await.unwrap().approve(hash.parse().unwrap(), given).unwrap();
     assert_untouched(&environment);
@@ -332,7 +332,7 @@ async fn termination_withdraws_the_plan_and_a_dry_run_needs_none() {
     let hash = await_plan(&environment, "").await;
     environment.service().terminate("web", None, ("ben".to_owned(), "no thanks".to_owned())).await.unwrap();
     let (line, _) = environment.service().stored_plan(None, &hash, None).await.unwrap();
-    assert_eq!(line.state, PlanState::Withdrawn, "there is no newer one");
+    assert_eq!(line.state, PlanState::Withdrawn, "the plan was not replaced by a newer plan");
     assert_eq!(
         line.withdrawn_by.as_ref().map(PlanApproval::approver_text).as_deref(),
         Some("ben (no thanks)")
@@ -404,8 +404,8 @@ async fn a_progressive_sync_reports_that_it_waits_and_continues_when_approved() 
             other => panic!("{other:?}"),
         }
     }
-    // The next process finds the plan unchanged. The rollout, which requests the operation again, gets the
-    // same plan.
+    // The plan is still valid after a restart. The rollout requests the operation again and gets the same
+    // plan.
     environment.restart().await;
     let (progress, mut reports) = unbounded_channel();
     let child = Box::new(ChildOperation { request, adoption: None, progress });
@@ -442,7 +442,7 @@ async fn approving_the_plan_of_another_requester_does_not_run_it_alone() {
     let both = "other than ann, who created the plan, and ben, who requested the sync";
     assert!(refused.contains(both), "{refused}");
     assert_untouched(&environment);
-    // One approval from another person is enough. After that, the requester may execute the plan.
+    // An approval by one other user is enough. The requester may then execute the plan.
     approve(&environment, &line.hash, "cleo").await.unwrap();
     carry_out(&environment, "ben").await.unwrap();
     assert_eq!(await_end(&environment).await.0, OperationPhase::Succeeded);

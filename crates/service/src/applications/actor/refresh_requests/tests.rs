@@ -10,8 +10,8 @@ fn revision(app: &Application) -> String {
     app.status.sync.as_ref().map(|sync| sync.revision.clone()).unwrap_or_default()
 }
 
-/// A comparison that started before a commit doesn't answer a request that was made after the commit,
-/// whatever the Application's state is.
+/// A comparison that started before a commit doesn't answer a request that was made after the commit, no
+/// matter which state the Application is in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refresh_shows_what_was_committed_before_it() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "0", "1ms"))]).await;

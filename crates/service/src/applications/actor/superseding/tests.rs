@@ -31,8 +31,8 @@ fn manifests(migrates: &str, ready: &str) -> String {
     format!("---\n{before}\n---\n{web}\n---\n{behind}\n")
 }
 
-/// Returns the automatically synced Application `web`. Its first operation is waiting for a hook, or for a
-/// Deployment that never becomes ready.
+/// Starts an environment with the automatically synced Application `web`, whose first operation is waiting
+/// for a hook or for a Deployment that never becomes ready.
 async fn start_waiting_operation(first: &str, annotation: Option<&str>) -> TestEnvironment {
     let environment = TestEnvironment::new(&[("web", first)]).await;
     let mut app = application("web");
@@ -187,7 +187,7 @@ async fn a_commit_that_moves_or_comments_manifests_does_not_end_the_operation() 
     environment.shutdown().await;
 }
 
-/// Checks that there is a condition that contains the given text.
+/// Returns `Some(())` if a condition contains the given text.
 fn find_condition(now: &Application, words: &str) -> Option<()> {
     now.status.conditions.iter().any(|one| one.message.contains(words)).then_some(())
 }
@@ -207,7 +207,7 @@ async fn a_running_hook_finishes_before_the_operation_is_replaced() {
     assert_eq!(
         environment.operations_that_created("Job").len(),
         3,
-        "the first ran to its end, and two of the second operation"
+        "the hook that was running, and both Jobs of the second operation"
     );
     environment.shutdown().await;
 }
@@ -263,7 +263,7 @@ async fn a_requested_sync_waits_or_replaces_the_operation_also_after_a_kill() {
     }
 }
 
-/// The first operation was stopped in favor of another one while the service was not running.
+/// The first operation was superseded while the service wasn't running.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_between_the_end_of_one_operation_and_the_next_loses_neither() {
     for is_requested in [false, true] {
@@ -332,8 +332,7 @@ async fn a_written_operation_is_accepted_or_reported_as_refused() {
     environment.write(&theirs);
     let reason = environment.wait_until("web", |now, _| refusal_message(now)).await;
     assert!(reason.contains("already in progress") && reason.contains(POLICY_INFO), "{reason}");
-    // A patch leaves fields unchanged that it doesn't contain: here, the running operation's requester and
-    // ID.
+    // A patch doesn't change fields that it doesn't contain: here, the running operation's requester and ID.
     let mut patched = theirs.clone();
     patched.operation = environment.persisted("web").operation;
     let operation = patched.operation.as_mut().unwrap();

@@ -1,12 +1,12 @@
-//! A commit is deployed to an Application only after it has been deployed to the dependencies, even if the
+//! An Application deploys a commit only after its dependencies have deployed the same commit, even if the
 //! commit wasn't known when the sync was requested.
 
+use tidegate_application::AppKey;
 use tidegate_application::dependencies::DEPENDS_ON;
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_model::argo::{Application, Automated, SyncPolicy, SyncStatusCode};
 
 use crate::applications::messages::SupervisorMessage;
-use crate::applications::store::AppKey;
 use crate::applications::testing::{TestEnvironment, application, manifests};
 
 fn revision(app: &Application) -> String {
@@ -44,7 +44,7 @@ async fn a_requested_sync_of_an_unknown_commit_waits_for_its_dependencies() {
         let message = now.status.operation_state.as_ref().map(|state| state.message.clone())?;
         message.starts_with("waiting for database: it is OutOfSync").then_some(())
     };
-    // By now, the other Application has also observed the commit.
+    // `database` has also observed the commit, although only a sync of `web` was requested.
     environment.wait_until("web", |now, _| waiting(now)).await;
     assert_eq!(environment.operations_that_created("Job").len(), before, "no operation has started");
     environment.sync("database").await;
@@ -68,7 +68,7 @@ async fn a_preview_of_a_sync_does_not_withhold_a_commit_from_other_applications(
     environment.shutdown().await;
 }
 
-/// This happens after a push that changes only the waiting Application's files.
+/// Simulates a push that changes only the waiting Application's files.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dependencies_are_observed_although_the_commit_does_not_affect_them() {
     let mut environment = sync_both().await;

@@ -193,9 +193,8 @@ impl Simulation {
 }
 
 proptest! {
-    /// Holds for any order of changes, reports and comparisons, and for any earlier watchers. An Application
-    /// without unread changes has compared the reported state, and once everything is idle, it doesn't
-    /// compare again.
+    /// Checks any order of changes, reports and comparisons, with any initial watchers. An Application
+    /// without unread changes has compared the reported state. Without further changes, it stops comparing.
     #[test]
     fn an_application_without_unread_changes_has_read_the_current_object(
         begin in proptest::sample::select(vec![InitialWatcher::SameApplication, InitialWatcher::OtherApplications, InitialWatcher::NoWatcher]),
@@ -208,7 +207,7 @@ proptest! {
                 prop_assert_eq!(state_at(world.last_compared), state_at(world.version));
             }
         }
-        // Once everything is idle, the read includes all reports, past and future.
+        // After the last report, the last comparison has read the current state.
         while world.running_comparison.is_some() {
             world.step(5);
         }
@@ -220,11 +219,11 @@ proptest! {
             world.step(1);
         }
         prop_assert_eq!(world.last_compared, world.version);
-        // If an object is still missing, no report says so, but the next comparison notices it. The same
-        // applies to a state that has become uncertain because of many changes.
+        // No report confirms that an object is still missing, or resolves the uncertainty after too many
+        // changes. The next comparison does both.
         (0..3).for_each(|_| world.step(5));
         prop_assert!(world.is_idle());
-        // Nothing has changed, so the next comparison has the same result as the previous one.
+        // Nothing has changed, so the next comparison has the same result as the previous comparison.
         let objects = world.objects(world.version);
         prop_assert!(world.apply_read(objects, world.index.clock).is_some());
     }

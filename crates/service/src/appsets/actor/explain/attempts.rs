@@ -1,5 +1,4 @@
-//! Explains which members' operations have failed and are being retried, for the step that is waiting for
-//! them.
+//! Explains failed operations that are being retried, for the step that is waiting for their Applications.
 
 use tidegate_application::operation;
 use tidegate_application::supersede::awaits_retry;
@@ -36,8 +35,8 @@ impl ActorState {
         }
     }
 
-    /// Returns the running operation of a member that is being retried or whose first attempt failed, and its
-    /// maximum number of retries.
+    /// Returns the running operation of a member and its maximum number of retries, if the operation is being
+    /// retried or its first attempt failed.
     fn retried_operation(&self, one: &MemberView) -> Option<(OperationId, Option<i64>)> {
         let is_at_work = one.status == MemberStatus::Progressing && one.outcome.is_none();
         let operation = one.operation.filter(|_| is_at_work)?;
@@ -57,7 +56,7 @@ fn describe_attempts(view: &OperationView, explained: &OfOperation, limit: Optio
     let all = limit.filter(|limit| *limit >= 0).map(|limit| limit.saturating_add(1));
     let of = all.map(|all| format!(" of {all}")).unwrap_or_default();
     if explained.awaits_attempt {
-        let next = explained.next.as_deref().unwrap_or("it is retried");
+        let next = explained.next.as_deref().unwrap_or("a retry follows");
         let reason = explained.progress.trim_end_matches('.');
         return Some(format!("attempt {attempt}{of} failed: {reason}; {next}"));
     }

@@ -19,8 +19,8 @@ impl From<&RetryAnnotation> for RequestedRetry {
 }
 
 impl ActorState {
-    /// Returns the last ordered deletion if it was ended early and is still relevant. It is relevant if some
-    /// of its Applications still exist and no other run has started since.
+    /// Returns the last ordered deletion if it ended early and is still relevant: some of its Applications
+    /// still exist, and no other run has started since.
     pub(in crate::appsets::actor) fn incomplete_deletion(&self) -> Option<&State> {
         let is_newest = self.rollouts.id < self.teardowns.id;
         let is_relevant = self.is_deleting() || is_newest && self.rollouts.running.is_none();
@@ -52,7 +52,8 @@ impl ActorState {
         ))
     }
 
-    /// Adds the remaining Applications of an ordered deletion that was ended early, and how to restart it.
+    /// Adds the remaining Applications of an ordered deletion that was ended early, and instructions for
+    /// restarting the deletion.
     pub(super) fn add_remaining_applications(&self, state: &State, explanation: &mut Explanation) {
         let Some(teardown) = state.teardown().filter(|_| state.is_finished()) else { return };
         explanation.position = format!("the ordered deletion has ended ({})", explanation.position);
@@ -76,7 +77,7 @@ impl ActorState {
         self.describe_restart().unwrap_or_else(|| format!("`tidegate appset retry {name}` starts it again"))
     }
 
-    /// Describes a requested restart, and what it is waiting for.
+    /// Describes a requested restart, and the condition that it is waiting for.
     pub(super) fn describe_restart(&self) -> Option<String> {
         let retry = self.requested_retry.as_ref()?;
         let until = match self.unresolved_since {

@@ -1,4 +1,4 @@
-//! Determines the next action for an ApplicationSet when no rollout or deletion determines it.
+//! Next action for an ApplicationSet if neither a rollout nor a deletion determines it.
 
 use tidegate_applicationset::rollout::qualified_name;
 use tidegate_lifecycle::NextAction;
@@ -74,7 +74,7 @@ mod tests {
         let held = HeldDeletions { token: "3c1f".to_owned(), ..HeldDeletions::default() };
         let run: Explanation = serde_json::from_value(serde_json::json!({
             "position": "", "progress": "", "awaited": [], "warnings": [], "unselected": [], "at": "2026-01-01T00:00:00Z",
-            "nextAction": {"command": "tidegate appset resume fleet", "text": "`tidegate appset resume fleet` continues it"},
+            "nextAction": {"command": "tidegate appset resume fleet", "text": "`tidegate appset resume fleet` continues the rollout"},
         }))
         .unwrap();
         let none = Position { appset: "fleet", held: None, is_invalid: false, run: None, refused: 0 };
@@ -87,7 +87,7 @@ mod tests {
                 Position { is_invalid: true, run: Some(&run), ..none },
                 "fix the reported problem; `tidegate appset refresh fleet` then runs its generators again",
             ),
-            (Position { run: Some(&run), ..none }, "`tidegate appset resume fleet` continues it"),
+            (Position { run: Some(&run), ..none }, "`tidegate appset resume fleet` continues the rollout"),
             (
                 Position { refused: 2, ..none },
                 "`tidegate appset status fleet` lists the Applications that are not applied, with the reasons",

@@ -1,0 +1,325 @@
+//! Errors from state directories, clusters and operations. Every message explains what to do next.
+
+use std::io;
+use std::path::PathBuf;
+
+use tidegate_application::NameError;
+use tidegate_cluster::{ClusterError, ErrorKind};
+use tidegate_executor::EngineError;
+use tidegate_kube::ConnectError;
+use tidegate_lifecycle::IllegalEvent;
+use tidegate_model::{Destination, OperationId};
+use tidegate_oplog::LogError;
+
+/// An error returned by the service crate.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// A cluster can't be reached.
+    #[error("{source}{}", alternative_without_cluster(source))]
+    Connect {
+        /// Underlying connection error.
+        #[from]
+        source: ConnectError,
+    },
+    /// The connection now leads to a cluster other than the operation's.
+    #[error(
+        "operation {operation} was started on the {recorded}, but the current cluster is the {found}; an operation can resume only where \
+         it was started: select its cluster with --context or --kubeconfig"
+    )]
+    DifferentCluster {
+        /// The operation.
+        operation: OperationId,
+        /// Cluster in which the operation was started.
+        recorded: String,
+        /// Cluster that the connection leads to.
+        found: String,
+    },
+    /// A different cluster has replaced the operation's cluster.
+    #[error(
+        "operation {operation} was started on a different cluster than the one now at {recorded}: the URL is \
+         the same, but the UID of the kube-system namespace differs; select the old cluster with --context \
+         or --kubeconfig, or, if that cluster no longer exists, terminate the operation with `tidegate ops \
+         terminate {operation}` and start a new one"
+    )]
+    ClusterReplaced {
+        /// The operation.
+        operation: OperationId,
+        /// Cluster in which the operation was started.
+        recorded: String,
+    },
+    /// The state directory couldn't be determined.
+    #[error(
+        "no state directory: neither HOME nor XDG_STATE_HOME is set; set --state-dir or TIDEGATE_STATE_DIR"
+    )]
+    NoStateDirectory,
+    /// No operation matches the ID, ID prefix or application name.
+    #[error(
+        "{text:?} is neither the id of an operation in {} nor the name of an application with an operation; `tidegate ops list` lists all \
+         operations, and `tidegate app explain` shows what an application is waiting for before its first operation",
+        state_dir.display()
+    )]
+    UnknownOperation {
+        /// Text that the user entered.
+        text: String,
+        /// State directory that was searched.
+        state_dir: PathBuf,
+    },
+    /// The ID identifies something other than an operation.
+    #[error("{id} is {what}")]
+    NotAnOperation {
+        /// Requested ID.
+        id: OperationId,
+        /// Description of the item with this ID, and the command that shows it.
+        what: String,
+        /// True if the ID identifies a rollout or deletion of an ApplicationSet.
+        is_run: bool,
+    },
+    /// Several operations match.
+    #[error("{text:?} matches {} operations: {}; use more digits of the id", matches.len(), matches.join(", "))]
+    AmbiguousOperation {
+        /// Text that the user entered.
+        text: String,
+        /// Matching operations.
+        matches: Vec<String>,
+    },
+    /// No rollout or deletion matches the ID, ID prefix or ApplicationSet name.
+    #[error(
+        "there is no rollout or deletion {text:?}; it may be too old to be stored; `tidegate appset runs` lists the stored ones"
+    )]
+    UnknownRun {
+        /// Text that the user entered.
+        text: String,
+    },
+    /// Several rollouts or deletions match.
+    #[error("{text:?} matches {} rollouts or deletions: {}; use more digits of the id", matches.len(), matches.join(", "))]
+    AmbiguousRun {
+        /// Text that the user entered.
+        text: String,
+        /// Matching runs, each with its ApplicationSet.
+        matches: Vec<String>,
+    },
+    /// The current state does not allow the request.
+    #[error("{message}")]
+    Refused {
+        /// Reason for the rejection, and what to do about it.
+        message: String,
+    },
+    /// The user isn't allowed to make the request, even with a sufficient role.
+    #[error("{message}")]
+    NotAllowed {
+        /// Reason for the rejection, and the users who are allowed to make the request.
+        message: String,
+    },
+    /// No stored plan matches.
+    #[error("cannot find plan {text}: {why}")]
+    UnknownPlan {
+        /// Text that the user entered.
+        text: String,
+        /// Existing plans, or the expected format of a hash.
+        why: String,
+    },
+    /// According to the running process, the request is invalid or its subject doesn't exist.
+    #[error("{message}")]
+    BadInput {
+        /// Description of the problem, and the existing subjects.
+        message: String,
+    },
+    /// The log key in the environment is invalid.
+    #[error("invalid key in TIDEGATE_LOG_KEY: {reason}")]
+    LogKey {
+        /// Reason.
+        reason: String,
+    },
+    /// A cluster returned an error.
+    #[error("{message}")]
+    Cluster {
+        /// Name of the cluster, and the error that it returned.
+        message: String,
+        /// True if a retry may succeed even if nothing changes.
+        is_transient: bool,
+    },
+    /// A file or folder in the state directory isn't accessible.
+    #[error("cannot {action} {}: {source}; {}", path.display(), io_advice(source))]
+    Io {
+        /// Action that failed.
+        action: &'static str,
+        /// Path of the file or folder.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// The process that owns the state directory sent an unusable response.
+    #[error(
+        "the process that uses this state directory {problem}; try again, or stop that process and resume"
+    )]
+    Control {
+        /// Description of the problem.
+        problem: String,
+    },
+    /// The process that owns the state directory doesn't respond.
+    #[error(
+        "the process that uses {} does not respond: it hangs or was stopped by a signal; continue it (`kill -CONT`), or restart it",
+        state_dir.display()
+    )]
+    NoResponse {
+        /// State directory of the process.
+        state_dir: PathBuf,
+    },
+    /// The API of a remote service has returned an error.
+    #[error("the service at {url} {problem}")]
+    Remote {
+        /// URL of the service.
+        url: String,
+        /// Description of the problem.
+        problem: String,
+    },
+    /// The URL of an API is invalid.
+    #[error("invalid address {url:?} of `tidegate serve`: {why}")]
+    InvalidUrl {
+        /// URL that the user entered.
+        url: String,
+        /// Reason, and the expected format.
+        why: String,
+    },
+    /// The operation log returned an error.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The engine returned an error.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// An operation's log is inconsistent.
+    #[error(transparent)]
+    Damaged(#[from] IllegalEvent),
+}
+
+impl From<NameError> for ServiceError {
+    /// Converts the error. The input is wrong rather than the state of the system, so every command exits with
+    /// code 2.
+    fn from(error: NameError) -> Self {
+        Self::BadInput { message: error.to_string() }
+    }
+}
+
+impl ServiceError {
+    /// Creates an error from a cluster's message. If the message already mentions the server, adds only the
+    /// context.
+    pub fn from_cluster_message(cluster: &Destination, message: &str) -> Self {
+        let message = match cluster {
+            Destination::Kubernetes { server, context, .. } if message.contains(server.as_str()) => {
+                match context.as_str() {
+                    "" => message.to_owned(),
+                    context => format!("context {context}: {message}"),
+                }
+            }
+            _ => format!("the {cluster}: {message}"),
+        };
+        Self::Cluster { message, is_transient: false }
+    }
+
+    /// Creates an error from a failed call to a cluster.
+    pub fn from_call(cluster: &Destination, error: &ClusterError) -> Self {
+        let passes = error.kind.is_transient() || error.kind == ErrorKind::Conflict;
+        Self::from_cluster_message(cluster, &error.to_string()).with_transient(passes)
+    }
+
+    /// Sets whether retrying a failed call may succeed even if nothing changes.
+    pub fn with_transient(self, is_transient: bool) -> Self {
+        match self {
+            Self::Cluster { message, .. } => Self::Cluster { message, is_transient },
+            other => other,
+        }
+    }
+
+    /// Returns true if a retry may succeed even if nothing changes.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Cluster { is_transient: true, .. })
+    }
+
+    /// Creates an error for the simulated cluster.
+    pub fn simulation(error: impl ToString) -> Self {
+        Self::from_cluster_message(&Destination::Simulated, &error.to_string())
+    }
+
+    /// Creates an error for a request that the current state doesn't allow.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::Refused { message: message.into() }
+    }
+}
+
+/// Error category, from the requester's point of view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorCategory {
+    /// A general error.
+    Error,
+    /// The request is invalid.
+    BadInput,
+    /// The operation can be resumed.
+    NotFinished,
+    /// The current state does not allow the request, but the state may change.
+    Refused,
+}
+
+impl ServiceError {
+    /// Returns the error's category.
+    pub fn category(&self) -> ErrorCategory {
+        match self {
+            Self::Connect { .. }
+            | Self::InvalidUrl { .. }
+            | Self::LogKey { .. }
+            | Self::NoStateDirectory
+            | Self::UnknownOperation { .. }
+            | Self::UnknownPlan { .. }
+            | Self::BadInput { .. }
+            | Self::AmbiguousOperation { .. }
+            | Self::UnknownRun { .. }
+            | Self::AmbiguousRun { .. }
+            | Self::Engine(
+                EngineError::UnknownOperation { .. } | EngineError::Log(LogError::UnknownStream { .. }),
+            )
+            | Self::Log(LogError::UnknownStream { .. }) => ErrorCategory::BadInput,
+            Self::Engine(EngineError::ShuttingDown) => ErrorCategory::NotFinished,
+            Self::Refused { .. }
+            | Self::NotAnOperation { .. }
+            | Self::NotAllowed { .. }
+            | Self::DifferentCluster { .. }
+            | Self::ClusterReplaced { .. }
+            | Self::Log(LogError::Locked { .. })
+            | Self::Engine(
+                EngineError::Busy { .. }
+                | EngineError::Rejected { .. }
+                | EngineError::AlreadyFinished { .. }
+                | EngineError::NotRunning { .. },
+            ) => ErrorCategory::Refused,
+            Self::Log(_)
+            | Self::Engine(_)
+            | Self::Cluster { .. }
+            | Self::Io { .. }
+            | Self::Control { .. }
+            | Self::Remote { .. }
+            | Self::NoResponse { .. }
+            | Self::Damaged(_) => ErrorCategory::Error,
+        }
+    }
+}
+
+/// Returns advice for an operating system error.
+fn io_advice(error: &io::Error) -> &'static str {
+    /// Error codes for too many open files in this process or in the whole system.
+    const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
+    match error.kind() {
+        _ if error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code)) => {
+            "allow more open files (`ulimit -n`) or stop other programs"
+        }
+        io::ErrorKind::FileTooLarge => "raise the file size limit (`ulimit -f`)",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some disk space and start again",
+        _ => "check that the path exists and that you have access to it",
+    }
+}
+
+/// Suggests an alternative for users who don't have a cluster.
+fn alternative_without_cluster(error: &ConnectError) -> &'static str {
+    match error {
+        ConnectError::NotConfigured { .. } => "; --sim uses a simulated cluster and needs no configuration",
+        _ => "",
+    }
+}

@@ -1,0 +1,104 @@
+//! Removes other users' access to files in a state directory. Earlier versions of Tidegate created files
+//! according to the user's umask, and Kubernetes volumes may give access to their group.
+
+use std::fs::{self, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::error::ServiceError;
+use crate::notices::Notices;
+use crate::shell_words::quote_path;
+
+/// Permission bits of a file mode.
+const PERMISSION_BITS: u32 = 0o777;
+/// Permission bits for group and other users.
+pub const OTHERS: u32 = 0o077;
+/// Permission bits that allow group and other users to write.
+pub const WRITE_BY_OTHERS: u32 = 0o022;
+
+/// Removes other users' access to the content of a state directory. The caller has already restricted the
+/// directory itself. `was_open` is true if other users had access to the directory. Reports only files that
+/// other users could modify.
+pub fn remove_access_of_others(
+    root: &Path,
+    was_open: bool,
+    notices: &dyn Notices,
+) -> Result<(), ServiceError> {
+    let mut closed = PermissionFix::default();
+    for path in list_entries(root) {
+        // There may be many blobs. Skip them if other users had no access to a folder above them, because the
+        // blobs were never reachable.
+        closed.fix_tree(&path, was_open || !path.ends_with("blobs"))?;
+    }
+    let Some((first, mode)) = closed.reported.first() else { return Ok(()) };
+    let more = match closed.reported.len().saturating_sub(1) {
+        0 => String::new(),
+        more => format!(" and {more} more in the state directory"),
+    };
+    notices.warn(&format!(
+        "other users could write to {} (its mode was {:o}){more}; now only the owner can",
+        first.display(),
+        mode & PERMISSION_BITS
+    ));
+    Ok(())
+}
+
+#[derive(Default)]
+struct PermissionFix {
+    /// Restricted paths to report, each with its previous mode.
+    reported: Vec<(PathBuf, u32)>,
+}
+
+impl PermissionFix {
+    /// Restricts a path, and then the content of a folder. A folder is restricted before its content is
+    /// listed, so that no other user can put a link there in the meantime.
+    fn fix_tree(&mut self, path: &Path, with_files: bool) -> Result<(), ServiceError> {
+        let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+        if !found.is_dir() && !found.is_file() {
+            return Ok(());
+        }
+        self.fix_path(path, &found)?;
+        if found.is_dir() {
+            let with_files = with_files || found.permissions().mode() & OTHERS != 0;
+            for path in list_entries(path).into_iter().filter(|path| with_files || path.is_dir()) {
+                self.fix_tree(&path, with_files)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fix_path(&mut self, path: &Path, found: &Metadata) -> Result<(), ServiceError> {
+        let mode = found.permissions().mode();
+        if mode & OTHERS == 0 {
+            return Ok(());
+        }
+        let is_writable = mode & WRITE_BY_OTHERS != 0;
+        match fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS)) {
+            Ok(()) if is_writable => self.reported.push((path.to_owned(), mode)),
+            // Another process has removed the file or folder.
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {}
+            Err(source) if is_writable => {
+                return Err(ServiceError::refused(format!(
+                    "other users can write to {} (its mode is {:o}), and its mode cannot be changed: {source}; run as its owner: chmod go-rwx {}",
+                    path.display(),
+                    mode & PERMISSION_BITS,
+                    quote_path(path)
+                )));
+            }
+            // Either the mode was fixed without a need to report it, or this process can't change the mode:
+            // the file belongs to another user, or the file system is mounted read-only.
+            Ok(()) | Err(_) => {}
+        }
+        Ok(())
+    }
+}
+
+/// Returns a folder's content, sorted. Skips an unreadable folder, because the folder's user reports the
+/// error.
+fn list_entries(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    paths.sort_unstable();
+    paths
+}

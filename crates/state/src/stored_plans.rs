@@ -1,0 +1,397 @@
+//! Plans stored in a state directory, identified by their hash, for approval and later execution.
+//!
+//! ```text
+//! STATE_DIR/plans/
+//!   HASH.json      a plan's metadata: application, time, requester, and approvals; no manifests
+//!   lock           held during changes
+//!   sealed/        the plans themselves, compressed and sealed in the same way as operations' manifests
+//! ```
+//!
+//! A plan is sealed before its metadata is written, and metadata is replaced atomically, so a crash never
+//! loses a confirmed change. Every change holds the folder's lock, which applies both within a process and
+//! across processes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidegate_executor::{Clock as _, StoredPlan, SystemClock};
+use tidegate_model::{Action, Digest, OperationId, PlanApproval, Timestamp};
+use tidegate_oplog::SealedFolder;
+use tokio::sync::broadcast;
+
+use crate::disk::{Disk, SystemDisk};
+use crate::error::ServiceError;
+use crate::files;
+use crate::log::{self, ProcessQuery};
+use crate::notices::Notices;
+use crate::state_dir::StateDir;
+use crate::summaries::describe_actions;
+
+/// Maximum number of plans per application, not counting plans that operations are waiting for. The oldest
+/// plans are removed.
+const PLANS_PER_APPLICATION_MAX: usize = 50;
+/// Maximum age of a plan. The cluster has probably changed since an older plan was created.
+const AGE_MAX: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+/// Minimum number of digits that a hash prefix must have to identify a plan.
+pub const HASH_DIGITS_MIN: usize = 6;
+/// Maximum size of a plan's metadata in bytes.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+const OWNER_ONLY_MODE: u32 = 0o600;
+const LOCK_FILE: &str = "lock";
+/// Maximum number of changes by which a subscriber may fall behind.
+const CHANGES_MAX: usize = 64;
+
+/// A stored plan's metadata.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredPlanMetadata {
+    /// Hash that identifies the plan.
+    pub hash: Digest,
+    /// Name of the application.
+    pub application: String,
+    /// Revision of the manifests.
+    pub revision: String,
+    /// Description of the cluster for which the plan was created.
+    pub destination: String,
+    /// Creation time.
+    pub made_at: Timestamp,
+    /// Requester.
+    pub by: String,
+    /// Number of objects for each action (create, apply, replace, prune).
+    pub actions: BTreeMap<String, usize>,
+    /// Approvals, in order.
+    #[serde(default)]
+    pub approvals: Vec<PlanApproval>,
+    /// Operation that is executing or has executed the plan. At most one operation executes a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<OperationId>,
+    /// True if the plan was created automatically for an operation that is waiting for approval, and not at a
+    /// user's request.
+    #[serde(default)]
+    pub is_by_itself: bool,
+    /// True if the plan is obsolete because its operation was stopped before it started, or because nothing
+    /// remained to be done.
+    #[serde(default)]
+    pub is_withdrawn: bool,
+    /// User who stopped the withdrawn operation, and the reason; absent if no user stopped it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withdrawn_by: Option<PlanApproval>,
+    /// Digest of the sealed plan.
+    sealed: Digest,
+}
+
+impl StoredPlanMetadata {
+    fn new(hash: Digest, plan: &StoredPlan, sealed: Digest) -> Self {
+        let mut actions = BTreeMap::new();
+        for task in plan.plan.tasks.iter().filter(|task| task.action != Action::Unchanged) {
+            let count = actions.entry(task.action.as_str().to_owned()).or_insert(0_usize);
+            *count = count.saturating_add(1);
+        }
+        Self {
+            hash,
+            application: plan.request.application.clone(),
+            revision: plan.request.revision.clone(),
+            destination: plan.request.destination.to_string(),
+            made_at: plan.made_at,
+            by: plan.request.initiated_by.clone(),
+            actions,
+            approvals: Vec::new(),
+            operation: None,
+            is_by_itself: false,
+            is_withdrawn: false,
+            withdrawn_by: None,
+            sealed,
+        }
+    }
+
+    /// Returns true if the plan may still be executed.
+    fn is_open(&self) -> bool {
+        self.operation.is_none() && !self.is_withdrawn
+    }
+
+    /// Describes the actions in words, such as `2 to create, 1 to prune`.
+    pub fn describe_actions(&self) -> String {
+        describe_actions(&self.actions)
+    }
+}
+
+/// A state directory's stored plans.
+#[derive(Debug)]
+pub struct StoredPlans {
+    folder: PathBuf,
+    sealed: SealedFolder,
+    disk: Arc<dyn Disk>,
+    changes: broadcast::Sender<StoredPlanMetadata>,
+}
+
+impl StoredPlans {
+    /// Opens the plans in a state directory. Creates the directory if it doesn't exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the folder can't be created or used, or if the state directory's key is missing.
+    pub async fn open(
+        state_dir: &StateDir,
+        notices: &dyn Notices,
+        is_process_running: ProcessQuery,
+    ) -> Result<Self, ServiceError> {
+        if let Some(plans) = Self::open_existing(state_dir)? {
+            return Ok(plans);
+        }
+        state_dir.create(notices)?;
+        // Opening the log creates the key. If a process is already running, the key exists.
+        drop(log::open_locked(state_dir, notices, is_process_running).await?);
+        Self::open_existing(state_dir)?.ok_or_else(|| {
+            let dir = state_dir.path().display();
+            ServiceError::refused(format!(
+                "cannot store plans in {dir}: no permission to read the key of the state directory; run as its owner, or set the key in \
+                 TIDEGATE_LOG_KEY"
+            ))
+        })
+    }
+
+    /// Opens the plans in a state directory. Returns `None` if the directory has never been used or if its
+    /// key isn't accessible.
+    pub fn open_existing(state_dir: &StateDir) -> Result<Option<Self>, ServiceError> {
+        Self::open_on_disk(state_dir, Arc::new(SystemDisk))
+    }
+
+    /// Opens the plans, using the given disk for changes.
+    pub fn open_on_disk(state_dir: &StateDir, disk: Arc<dyn Disk>) -> Result<Option<Self>, ServiceError> {
+        if !state_dir.has_log()? {
+            return Ok(None);
+        }
+        let folder = state_dir.plans();
+        disk.create_folder(&folder).map_err(|source| io_error("make", &folder, source))?;
+        let sealed = SealedFolder::open(state_dir.path(), "plans/sealed", log::key_from_environment()?)?;
+        let changes = broadcast::Sender::new(CHANGES_MAX);
+        Ok(sealed.map(|sealed| Self { folder, sealed, disk, changes }))
+    }
+
+    /// Subscribes to new plans and to decisions about plans. Each notification is sent once its state is
+    /// durable.
+    pub fn subscribe(&self) -> broadcast::Receiver<StoredPlanMetadata> {
+        self.changes.subscribe()
+    }
+
+    /// Stores a plan durably. A plan that is already stored remains unchanged and keeps its approvals.
+    pub fn store(&self, plan: &StoredPlan) -> Result<StoredPlanMetadata, ServiceError> {
+        self.store_as(plan, false)
+    }
+
+    /// Stores a plan that was created automatically for an operation that is waiting for approval.
+    pub fn store_automatic(&self, plan: &StoredPlan) -> Result<StoredPlanMetadata, ServiceError> {
+        self.store_as(plan, true)
+    }
+
+    fn store_as(&self, plan: &StoredPlan, is_by_itself: bool) -> Result<StoredPlanMetadata, ServiceError> {
+        let hash = plan.hash();
+        let _alone = self.lock_changes()?;
+        if let Some(line) = self.read_metadata(hash)? {
+            return Ok(line);
+        }
+        let text = plan.to_json().map_err(|error| serialization_error(&error))?;
+        let sealed = self.sealed.put(&text)?;
+        let line = StoredPlanMetadata { is_by_itself, ..StoredPlanMetadata::new(hash, plan, sealed) };
+        self.write_metadata(&line)?;
+        self.remove_excess(&line.application)?;
+        Ok(line)
+    }
+
+    /// Returns the plan with the given hash or hash prefix.
+    pub fn find(&self, text: &str) -> Result<StoredPlanMetadata, ServiceError> {
+        let prefix = text.to_ascii_lowercase();
+        if !is_hash(&prefix) {
+            return Err(unknown_plan_error(
+                text,
+                format!("a hash has 64 hexadecimal digits; use at least the first {HASH_DIGITS_MIN}"),
+            ));
+        }
+        let mut found: Vec<StoredPlanMetadata> = self.list()?;
+        found.retain(|line| line.hash.to_string().starts_with(&prefix));
+        match found.len() {
+            0 => Err(unknown_plan_error(
+                text,
+                format!(
+                    "no plan with this prefix is stored in {}; plans are stored for {} days, and at most the newest {PLANS_PER_APPLICATION_MAX} for each application",
+                    self.folder.display(),
+                    AGE_MAX.as_secs() / 86_400
+                ),
+            )),
+            1 => Ok(found.swap_remove(0)),
+            more => {
+                let reason = format!("the hash is the prefix of {more} plans; use more digits");
+                Err(unknown_plan_error(text, reason))
+            }
+        }
+    }
+
+    /// Returns a plan's content.
+    pub fn read_plan(&self, line: &StoredPlanMetadata) -> Result<StoredPlan, ServiceError> {
+        let text = self.sealed.get(line.sealed)?;
+        let damaged = |reason: String| {
+            ServiceError::refused(format!("plan {} cannot be used: {reason}", line.hash.short()))
+        };
+        let plan = StoredPlan::from_json(&text).map_err(|error| damaged(error.to_string()))?;
+        if plan.hash() == line.hash {
+            Ok(plan)
+        } else {
+            Err(damaged("its file contains a different plan".to_owned()))
+        }
+    }
+
+    /// Returns all plans, newest first. Skips unreadable metadata and logs a warning.
+    pub fn list(&self) -> Result<Vec<StoredPlanMetadata>, ServiceError> {
+        let entries =
+            std::fs::read_dir(&self.folder).map_err(|source| io_error("read", &self.folder, source))?;
+        let mut lines = Vec::new();
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let hash =
+                path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse::<Digest>().ok());
+            let is_line = path.extension().is_some_and(|extension| extension == "json");
+            if let Some(hash) = hash.filter(|_| is_line) {
+                match self.read_metadata(hash) {
+                    Ok(line) => lines.extend(line),
+                    Err(error) => tracing::warn!(%error, "failed to read a stored plan"),
+                }
+            }
+        }
+        lines
+            .sort_by(|a: &StoredPlanMetadata, b| b.made_at.cmp(&a.made_at).then_with(|| a.hash.cmp(&b.hash)));
+        Ok(lines)
+    }
+
+    /// Records an approval durably. Each user can approve a plan only once.
+    pub fn approve(&self, hash: Digest, approval: PlanApproval) -> Result<StoredPlanMetadata, ServiceError> {
+        let _alone = self.lock_changes()?;
+        let Some(mut line) = self.read_metadata(hash)? else { return self.find(&hash.to_string()) };
+        if !line.approvals.iter().any(|given| given.by == approval.by) {
+            line.approvals.push(approval);
+            self.write_metadata(&line)?;
+        }
+        Ok(line)
+    }
+
+    /// Durably records the operation that executes a plan, before that operation starts. If another operation
+    /// has already been recorded, returns that operation.
+    pub fn take(&self, hash: Digest, operation: OperationId) -> Result<StoredPlanMetadata, ServiceError> {
+        let _alone = self.lock_changes()?;
+        let Some(mut line) = self.read_metadata(hash)? else { return self.find(&hash.to_string()) };
+        if line.operation.is_none() {
+            line.operation = Some(operation);
+            self.write_metadata(&line)?;
+        }
+        Ok(line)
+    }
+
+    /// Durably records that an operation won't execute a plan after all, because the operation was rejected
+    /// before it started.
+    pub fn release(&self, hash: Digest, operation: OperationId) -> Result<(), ServiceError> {
+        let _alone = self.lock_changes()?;
+        let line = self.read_metadata(hash)?.filter(|line| line.operation == Some(operation));
+        line.map_or(Ok(()), |line| self.write_metadata(&StoredPlanMetadata { operation: None, ..line }))
+    }
+
+    /// Durably records that a plan without an operation is obsolete, and the user who decided this.
+    pub fn withdraw(&self, hash: Digest, by: Option<PlanApproval>) -> Result<(), ServiceError> {
+        let _alone = self.lock_changes()?;
+        let line = self.read_metadata(hash)?.filter(|line| line.operation.is_none() && !line.is_withdrawn);
+        line.map_or(Ok(()), |line| {
+            self.write_metadata(&StoredPlanMetadata { is_withdrawn: true, withdrawn_by: by, ..line })
+        })
+    }
+
+    /// Acquires the lock for making changes. Dropping the returned file releases the lock.
+    fn lock_changes(&self) -> Result<File, ServiceError> {
+        let path = self.folder.join(LOCK_FILE);
+        let lock =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(OWNER_ONLY_MODE).open(&path);
+        let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
+        lock.map_err(|source| io_error("lock", &path, source))
+    }
+
+    fn file_path(&self, hash: Digest) -> PathBuf {
+        self.folder.join(format!("{hash}.json"))
+    }
+
+    fn read_metadata(&self, hash: Digest) -> Result<Option<StoredPlanMetadata>, ServiceError> {
+        let path = self.file_path(hash);
+        match files::read_file(&path, LINE_BYTES_MAX) {
+            Ok(text) => match serde_json::from_slice(&text) {
+                Ok(line) => Ok(Some(line)),
+                Err(error) => Err(io_error("read", &path, io::Error::other(error.to_string()))),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(io_error("read", &path, source)),
+        }
+    }
+
+    fn write_metadata(&self, line: &StoredPlanMetadata) -> Result<(), ServiceError> {
+        let text = serde_json::to_vec_pretty(line).map_err(|error| serialization_error(&error))?;
+        write_file(self.disk.as_ref(), &self.file_path(line.hash), &text)?;
+        // There may be no subscribers.
+        let _ = self.changes.send(line.clone());
+        Ok(())
+    }
+
+    /// Removes plans of an application that are too old or exceed the maximum number.
+    fn remove_excess(&self, application: &str) -> Result<(), ServiceError> {
+        let now = SystemClock.now();
+        let all = self.list()?;
+        let mut retained = BTreeSet::new();
+        let (mut of_application, mut has_newest) = (0_usize, false);
+        for line in all {
+            let is_old = now.since(line.made_at) > AGE_MAX;
+            let is_ours = line.application == application;
+            // The newest automatically created plan replaces all earlier ones.
+            let is_newest = is_ours && line.is_by_itself && !std::mem::replace(&mut has_newest, true);
+            let is_awaited = line.is_open() && (is_newest || !line.approvals.is_empty());
+            let is_counted = is_ours && !is_awaited;
+            of_application = of_application.saturating_add(usize::from(is_counted));
+            if is_old || (is_counted && of_application > PLANS_PER_APPLICATION_MAX) {
+                let path = self.file_path(line.hash);
+                self.disk.remove(&path).map_err(|source| io_error("remove", &path, source))?;
+            } else {
+                retained.insert(line.sealed);
+            }
+        }
+        Ok(self.sealed.retain(&retained)?)
+    }
+}
+
+fn unknown_plan_error(text: &str, reason: String) -> ServiceError {
+    ServiceError::UnknownPlan { text: text.to_owned(), why: reason }
+}
+
+/// Returns true if the text may be a hash or a hash prefix.
+pub fn is_hash(text: &str) -> bool {
+    (HASH_DIGITS_MIN..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Atomically writes a file that only its owner can access.
+pub fn write_file(disk: &dyn Disk, path: &Path, content: &[u8]) -> Result<(), ServiceError> {
+    let temporary = path.with_extension("tmp");
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written = disk
+        .write(&temporary, content, OWNER_ONLY_MODE)
+        .and_then(|()| disk.rename(&temporary, path))
+        .and_then(|()| disk.sync_folder(folder));
+    written.map_err(|source| io_error("write", path, source))
+}
+
+fn io_error(action: &'static str, path: &Path, source: io::Error) -> ServiceError {
+    ServiceError::Io { action, path: path.to_path_buf(), source }
+}
+
+fn serialization_error(error: &serde_json::Error) -> ServiceError {
+    ServiceError::refused(format!("the plan cannot be encoded as JSON: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Stores for Applications and their state.
+
+mod folder;
+pub mod generated_applications;
+pub mod kubernetes;
+pub mod parsed_file;
+pub mod polled_folder;
+mod projects;
+pub mod state_files;
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use tidegate_application::{AppKey, control_namespace};
+use tidegate_model::OperationId;
+use tidegate_model::argo::{AppProject, Application};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+
+use tidegate_state::error::ServiceError;
+
+pub use folder::FolderStore;
+pub use kubernetes::{KubernetesStore, MANAGED_LABEL, ManagedScope};
+pub use parsed_file::unreconciled_message;
+pub use projects::{ProjectResults, ProjectSet};
+pub use state_files::read_applications;
+
+/// An Application in the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredApplication {
+    /// Desired state. An Application's first event also contains its status and operation. In later events,
+    /// an operation is a new request from another client.
+    pub application: Application,
+    /// Reason why the desired state may be outdated, if the Application is unreadable or invalid.
+    pub problem: Option<String>,
+    /// Message about a damaged persisted state, with the path to which the file was moved.
+    pub lost_state: Option<String>,
+}
+
+/// Operation that another client has terminated by writing the `Terminating` phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalTermination {
+    /// Operation ID. `None` if the operation hasn't started.
+    pub operation: Option<OperationId>,
+}
+
+/// An event from a store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StoreEvent {
+    /// An Application was added or changed.
+    Applied(Box<StoredApplication>),
+    /// Another client has changed an Application's persisted state.
+    Overwritten {
+        /// Name of the Application.
+        key: AppKey,
+        /// Operation to terminate, if the client has set the operation's phase to `Terminating`.
+        termination: Option<ExternalTermination>,
+    },
+    /// An Application no longer exists.
+    Gone(AppKey),
+    /// All projects. Sent before the first Application.
+    Projects(ProjectSet),
+    /// All current errors that can't be attributed to an Application.
+    Problems(Vec<String>),
+    /// All Applications that existed at the start have been sent.
+    Settled,
+    /// The store was read after this number was issued, and all changes have been sent.
+    ReadDone(u64),
+}
+
+/// Store for Applications. Only an Application's actor writes the Application's state.
+#[async_trait]
+pub trait ApplicationStore: Send + Sync + 'static {
+    /// Returns the base directory for relative repository addresses.
+    fn base(&self) -> PathBuf;
+
+    /// Returns the namespace of the projects.
+    fn project_namespace(&self) -> String {
+        control_namespace().to_owned()
+    }
+
+    /// Returns true if other clients read the state from the store, so that each write causes work for all of
+    /// them.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Sends the current content and then all changes, until the receiver is dropped.
+    fn watch(&self) -> UnboundedReceiver<StoreEvent>;
+
+    /// Requests an early read of the current content, if the store doesn't report changes automatically.
+    /// Returns the number that the corresponding [`StoreEvent::ReadDone`] will contain.
+    fn request_read(&self) -> Option<u64> {
+        None
+    }
+
+    /// Persists an Application's state and its requested operation atomically. Both are durable when this
+    /// function returns.
+    async fn persist(&self, application: &Application) -> Result<(), ServiceError>;
+
+    /// Returns the error with which [`Self::delete`] would fail, if it can be determined in advance.
+    async fn deletion_error(&self, _: &Application) -> Option<ServiceError> {
+        None
+    }
+
+    /// Deletes an Application. The Application remains until its current finalizers have been removed. The
+    /// request is durable when this function returns. The watch reports the progress.
+    async fn delete(&self, application: &Application) -> Result<(), ServiceError>;
+
+    /// Replaces a deleted Application's finalizers. The watch reports when the Application no longer exists.
+    async fn release(&self, application: &Application) -> Result<(), ServiceError>;
+
+    /// Returns the client that wrote the phase of an Application's operation, such as `kubectl-patch`, if the
+    /// store provides this information.
+    async fn writer_of_phase(&self, _: &AppKey) -> Option<String> {
+        None
+    }
+
+    /// Returns the client that wrote the annotation that confirms an Application's deletions, such as
+    /// `kubectl-annotate`, if the watched object contains this information.
+    fn writer_of_approval(&self, _: &AppKey) -> Option<String> {
+        None
+    }
+
+    /// Waits until all writes have finished, including writes that no caller is waiting for anymore.
+    async fn await_writes(&self) {}
+
+    /// Removes the finalizer that keeps a deleted project until no Application uses it. Does nothing if
+    /// projects are files or if another controller manages them.
+    async fn release_project(&self, _: &AppProject) -> Result<(), ServiceError> {
+        Ok(())
+    }
+
+    /// Returns true if an Application that is missing from the initial events definitely doesn't exist.
+    /// Returns false for files, because a missing file may reappear.
+    fn is_authoritative(&self, _: &AppKey) -> bool {
+        false
+    }
+
+    /// Deletes an Application's persisted state.
+    async fn delete_state(&self, key: &AppKey) -> Result<(), ServiceError>;
+}
+
+/// Sends events. Returns false if the receiver was dropped.
+fn send_events(sender: &UnboundedSender<StoreEvent>, events: Vec<StoreEvent>) -> bool {
+    !sender.is_closed() && events.into_iter().all(|event| sender.send(event).is_ok())
+}

@@ -1,0 +1,265 @@
+//! Applications as resources in a Kubernetes cluster. Users write `spec` and may request an `operation`. The
+//! controller writes `status`, where `kubectl` and dashboards read it.
+//!
+//! ```text
+//! list, watch ──▶ ObservedResources ──▶ StoreEvent, for changes by other clients
+//!                   ▲
+//! persist ── merge ─┴── write (bound to the observed version; read again and retried after a conflict)
+//! ```
+
+pub mod observed_resources;
+mod resource;
+pub mod resource_client;
+pub mod status_size;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use futures_util::stream::select_all;
+use tidegate_application::control_namespace;
+use tidegate_cluster::{Cluster, DeleteRequest, ErrorKind, Propagation, ScopeChange, list_and_watch};
+use tidegate_model::annotations::{DELETION_REQUESTED_BY, RESOURCES_FINALIZER};
+use tidegate_model::argo::{API_VERSION, AppProject, Application};
+use tidegate_model::{Destination, Gvk, ObjectKey};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use self::observed_resources::{ObservedResources, writer_of_phase};
+pub use self::resource::{ApplicationKind, parse_application};
+use tidegate_application::AppKey;
+use tidegate_state::error::ServiceError;
+
+use self::resource_client::{RELIST_DELAYS, ResourceClient, WrittenPart, lock, managed_kind};
+use super::projects::{self, ProjectResults};
+use super::{ApplicationStore, StoreEvent, send_events};
+
+/// Label that Applications must have if only labeled Applications are managed (`--only-labelled`).
+pub use tidegate_application::refresh::MANAGED_LABEL;
+
+/// Selection of the Applications in a cluster that are managed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ManagedScope {
+    /// Namespaces of the Applications; empty for all namespaces.
+    pub namespaces: BTreeSet<String>,
+    /// True if only Applications with the [`MANAGED_LABEL`] label are managed.
+    pub is_label_required: bool,
+    /// Namespace of the projects; empty for the control plane's namespace.
+    pub project_namespace: String,
+}
+
+/// Store for Applications in a Kubernetes cluster.
+pub struct KubernetesStore {
+    pub(crate) client: ResourceClient,
+    pub(crate) resources: Arc<Mutex<ObservedResources<ApplicationKind>>>,
+}
+
+impl KubernetesStore {
+    /// Opens the store.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the cluster doesn't respond, doesn't have the Application kind, or denies access.
+    pub async fn open(
+        cluster: Arc<dyn Cluster>,
+        destination: Destination,
+        scope: ManagedScope,
+    ) -> Result<Self, ServiceError> {
+        let resources = Arc::new(Mutex::new(ObservedResources::new(scope.clone())));
+        let store = Self { client: ResourceClient { cluster, destination, scope }, resources };
+        let client = &store.client;
+        if !client.has_kind::<ApplicationKind>().await? {
+            return Err(ServiceError::refused(format!(
+                "the {} does not serve Applications ({API_VERSION}); apply the definitions that `tidegate crds` prints, or set a folder of \
+                 Applications with --apps",
+                client.destination
+            )));
+        }
+        client
+            .check_list_permission::<ApplicationKind>()
+            .await
+            .map_err(|error| client.store_error(&error))?;
+        // Without access to the projects, the Applications' permissions can't be determined.
+        match client.cluster.list(&projects::scope(&store.project_namespace())).await {
+            Err(error) if error.kind != ErrorKind::UnknownKind => return Err(client.store_error(&error)),
+            _ => {}
+        }
+        Ok(store)
+    }
+
+    /// Replaces Tidegate's own finalizers on an Application. Other finalizers are left unchanged.
+    async fn set_finalizers(&self, application: &Application) -> Result<(), ServiceError> {
+        let key = AppKey::of(application);
+        let requester = application.annotation(DELETION_REQUESTED_BY);
+        let build = |all: &mut ObservedResources<ApplicationKind>| {
+            let object = all.with_finalizers(&key, &application.metadata.finalizers);
+            all.with_requester(&key, object, requester)
+        };
+        let what = (self.resources.as_ref(), &key, WrittenPart::Resource);
+        self.client.write(what, build, |all, object| all.record_conflict(&key, object)).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl ApplicationStore for KubernetesStore {
+    fn base(&self) -> PathBuf {
+        env::current_dir().unwrap_or_default()
+    }
+
+    fn project_namespace(&self) -> String {
+        match self.client.scope.project_namespace.as_str() {
+            "" => control_namespace().to_owned(),
+            namespace => namespace.to_owned(),
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn watch(&self) -> UnboundedReceiver<StoreEvent> {
+        let (sender, receiver) = unbounded_channel();
+        let scopes = self.client.watched_scopes::<ApplicationKind>();
+        let followed = scopes.into_iter().map(|scope| {
+            let namespace = scope.namespace.clone();
+            list_and_watch(Arc::clone(&self.client.cluster), scope, RELIST_DELAYS)
+                .map(move |what| StoreWatchEvent::Applications(namespace.clone(), what))
+                .boxed()
+        });
+        let projects = list_and_watch(
+            Arc::clone(&self.client.cluster),
+            projects::scope(&self.project_namespace()),
+            RELIST_DELAYS,
+        );
+        let all = Arc::clone(&self.resources);
+        let mut followed = select_all(followed.chain([projects.map(StoreWatchEvent::Projects).boxed()]));
+        tokio::spawn(async move {
+            let mut known: Option<ProjectResults> = None;
+            // Application events that arrived before the projects were read.
+            let mut early = Vec::new();
+            while let Some(happened) = followed.next().await {
+                // Hold the lock while sending, to preserve the order of events.
+                let mut all = lock(&all);
+                let events = match happened {
+                    StoreWatchEvent::Applications(namespace, what) => {
+                        application_events(&mut all, namespace, what)
+                    }
+                    StoreWatchEvent::Projects(what) => projects::apply_event(&mut known, what)
+                        .map(StoreEvent::Projects)
+                        .into_iter()
+                        .collect(),
+                };
+                early.extend(events);
+                if known.is_none() {
+                    continue;
+                }
+                // The projects arrived last, but must be sent first.
+                early.sort_by_key(|event| !matches!(event, StoreEvent::Projects(_)));
+                if !send_events(&sender, std::mem::take(&mut early)) {
+                    return;
+                }
+            }
+        });
+        receiver
+    }
+
+    async fn persist(&self, application: &Application) -> Result<(), ServiceError> {
+        let key = AppKey::of(application);
+        let merged = |all: &mut ObservedResources<ApplicationKind>| all.with_state(&key, application);
+        let written = |all: &mut ObservedResources<ApplicationKind>, object| {
+            all.record_write(&key, application.operation.is_some(), object)
+        };
+        self.client
+            .write((self.resources.as_ref(), &key, WrittenPart::Resource), merged, written)
+            .await
+            .map(drop)
+    }
+
+    async fn delete(&self, application: &Application) -> Result<(), ServiceError> {
+        self.set_finalizers(application).await?;
+        let AppKey { namespace, name } = AppKey::of(application);
+        let uid = application.metadata.uid.clone();
+        let request = DeleteRequest {
+            gvk: managed_kind::<ApplicationKind>(),
+            namespace,
+            name,
+            uid,
+            resource_version: String::new(),
+            propagation: Propagation::Background,
+            dry_run: false,
+            operation: None,
+        };
+        match self.client.cluster.delete(request).await {
+            Err(error) if error.kind != ErrorKind::NotFound => Err(self.client.store_error(&error)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn release(&self, application: &Application) -> Result<(), ServiceError> {
+        self.set_finalizers(application).await
+    }
+
+    /// Reads the object from the cluster, because the watched object doesn't have `managedFields`.
+    async fn writer_of_phase(&self, key: &AppKey) -> Option<String> {
+        let found =
+            self.client.cluster.get(&managed_kind::<ApplicationKind>(), &key.namespace, &key.name).await;
+        writer_of_phase(&found.ok()??)
+    }
+
+    fn writer_of_approval(&self, key: &AppKey) -> Option<String> {
+        lock(&self.resources).approver(key).map(str::to_owned)
+    }
+
+    /// If Argo CD is also running, only Argo CD may release a project, because only it knows all Applications
+    /// that use the project.
+    async fn release_project(&self, project: &AppProject) -> Result<(), ServiceError> {
+        if self.client.scope.is_label_required {
+            return Ok(());
+        }
+        let AppProject { metadata, .. } = project;
+        let gvk = Gvk::from_api_version(API_VERSION, projects::KIND);
+        let key = ObjectKey::new(&gvk.group, &gvk.kind, self.project_namespace(), &metadata.name);
+        let removed =
+            self.client.cluster.remove_finalizer(&key, &gvk, &metadata.uid, RESOURCES_FINALIZER, None).await;
+        removed.map_err(|error| self.client.store_error(&error))
+    }
+
+    fn is_authoritative(&self, key: &AppKey) -> bool {
+        let namespaces = &self.client.scope.namespaces;
+        namespaces.is_empty() || namespaces.contains(&key.namespace)
+    }
+
+    /// Does nothing, because the state was part of the deleted resource's status.
+    async fn delete_state(&self, _: &AppKey) -> Result<(), ServiceError> {
+        Ok(())
+    }
+}
+
+/// A watch event from the cluster.
+enum StoreWatchEvent {
+    /// A change to the Applications in one namespace, or in all namespaces if the name is `None`.
+    Applications(Option<String>, ScopeChange),
+    Projects(ScopeChange),
+}
+
+fn application_events(
+    all: &mut ObservedResources<ApplicationKind>,
+    namespace: Option<String>,
+    what: ScopeChange,
+) -> Vec<StoreEvent> {
+    match what {
+        ScopeChange::Listed(objects) => all.apply_list(namespace, objects),
+        ScopeChange::Applied(object) => all.apply_object(object),
+        ScopeChange::Deleted(object) => all.apply_deletion(&object),
+        ScopeChange::Failing(error) => {
+            tracing::warn!(%error, "failed to watch Applications; retrying");
+            Vec::new()
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+mod tests;

@@ -1,0 +1,487 @@
+//! Observed and written state of resources of one kind. Events are derived from the differences.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
+
+use serde_json::{Map, Value};
+use tidegate_application::AppKey;
+use tidegate_model::annotations::{DELETION_APPROVED, DELETION_REQUESTED_BY, SERVICE_MANAGER};
+use tidegate_model::{Object, managed_fields};
+
+use super::{MANAGED_LABEL, ManagedScope};
+
+/// Metadata fields that API servers write.
+const SERVER_FIELDS: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
+
+/// Kind of resource that is managed, and its events.
+pub trait ManagedKind: Send + 'static {
+    /// Type of the kind's events.
+    type Event: Send + 'static;
+    /// The resources' `kind`.
+    const KIND: &'static str;
+    /// Name of the kind in messages.
+    const NOUN: &'static str;
+    /// Annotation that requests a refresh.
+    const REFRESH_ANNOTATION: &'static str;
+
+    /// Returns true if the controller itself adds and removes this finalizer.
+    fn is_own_finalizer(finalizer: &str) -> bool;
+    /// Returns the event for a resource's current state. `good` is the last readable state if the current
+    /// state is unreadable.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the resource has never been readable.
+    fn applied_event(
+        object: &Object,
+        good: Option<&Object>,
+        origin: OperationOrigin,
+    ) -> Result<Self::Event, String>;
+    /// Returns true if work that started while the resource was managed is still in progress.
+    fn has_running_work(_: &Object) -> bool {
+        false
+    }
+    /// Returns the event for a resource that is only managed until its work in progress has finished.
+    fn finishing_event(event: Self::Event) -> Self::Event {
+        event
+    }
+    /// Returns the event that reports another client's changes to the controller's fields, if the kind has
+    /// such an event.
+    fn overwritten_event(_: AppKey, _: Overwrite) -> Option<Self::Event> {
+        None
+    }
+    /// Returns the event for a deleted resource.
+    fn gone_event(key: AppKey) -> Self::Event;
+    /// Returns the event for unreadable resources.
+    fn problems_event(problems: Vec<String>) -> Self::Event;
+    /// Returns the event that follows all initial resources.
+    fn settled_event() -> Self::Event;
+}
+
+/// Origin of the operation in a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationOrigin {
+    /// The resource is emitted for the first time.
+    Initial,
+    /// Another client has made a new request.
+    NewRequest,
+    /// The actor already has the operation.
+    Known,
+}
+
+/// A change that another client made to a resource's state.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overwrite {
+    /// Operation in the status for which the phase is now `Terminating`.
+    pub terminating_operation: Option<Value>,
+}
+
+/// All observed resources of a kind.
+pub struct ObservedResources<K> {
+    pub(super) scope: ManagedScope,
+    pub(super) resources: BTreeMap<AppKey, ResourceState>,
+    /// Namespaces that haven't been listed yet. `None` represents the list of all namespaces.
+    pending: BTreeSet<Option<String>>,
+    is_settled: bool,
+    /// Errors of resources that have never been readable.
+    unreadable: BTreeMap<AppKey, String>,
+    /// Errors of namespaces that can't be listed. The key `None` represents all namespaces.
+    unlisted_namespaces: BTreeMap<Option<String>, String>,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// State of a single resource.
+pub(super) struct ResourceState {
+    /// Last observed or written object, without `managedFields`.
+    pub(super) object: Object,
+    /// Fields of other clients in the most recent event.
+    emitted: Object,
+    /// Version in the most recent event.
+    emitted_version: String,
+    /// Last readable object, if the current object is unreadable.
+    last_readable: Option<Object>,
+    /// Client that wrote the annotation that confirms deletions, according to the last watch event.
+    approver: Option<String>,
+    /// Refresh request in the most recent event.
+    emitted_refresh: Option<String>,
+    /// Version of the event that contained the refresh request. The actor may not have processed this event
+    /// yet.
+    refresh_version: u64,
+    /// Operation in the most recent event or write.
+    pub(super) known_operation: Option<Value>,
+    /// Operation in the write in progress. The watch may report it before the response to the write arrives.
+    pub(super) operation_in_write: Option<Value>,
+    /// Status in the write in progress.
+    pub(super) status_in_write: Option<Value>,
+    /// Changes by other clients that haven't been emitted yet.
+    pending_overwrite: Option<Overwrite>,
+}
+
+impl<K: ManagedKind> ObservedResources<K> {
+    pub(crate) fn new(scope: ManagedScope) -> Self {
+        let pending = match scope.namespaces.is_empty() {
+            true => BTreeSet::from([None]),
+            false => scope.namespaces.iter().cloned().map(Some).collect(),
+        };
+        Self {
+            scope,
+            resources: BTreeMap::new(),
+            pending,
+            is_settled: false,
+            unreadable: BTreeMap::new(),
+            unlisted_namespaces: BTreeMap::new(),
+            kind: PhantomData,
+        }
+    }
+
+    /// Applies the list of the resources in one namespace, or in all namespaces.
+    pub fn apply_list(&mut self, namespace: Option<String>, objects: Vec<Object>) -> Vec<K::Event> {
+        let listed: BTreeSet<AppKey> = objects.iter().map(AppKey::of_object).collect();
+        let is_meant = |key: &&AppKey| namespace.as_ref().is_none_or(|namespace| key.namespace == *namespace);
+        let known = self.resources.keys().chain(self.unreadable.keys());
+        let gone: BTreeSet<AppKey> =
+            known.filter(is_meant).filter(|key| !listed.contains(*key)).cloned().collect();
+        let mut events: Vec<K::Event> = gone.into_iter().flat_map(|key| self.remove(key)).collect();
+        if self.unlisted_namespaces.remove(&namespace).is_some() {
+            events.push(self.problems_event());
+        }
+        events.extend(objects.into_iter().flat_map(|object| self.apply_object(object)));
+        events.extend(self.mark_listed(&namespace));
+        events
+    }
+
+    /// Records that one namespace, or all namespaces, can't be listed. `reason` is the error to report, or
+    /// `None` if users can't fix the cause. The startup doesn't wait for this list, and earlier events remain
+    /// valid.
+    pub fn record_denied(&mut self, namespace: Option<String>, reason: Option<String>) -> Vec<K::Event> {
+        let before = match reason {
+            Some(reason) => self.unlisted_namespaces.insert(namespace.clone(), reason),
+            None => self.unlisted_namespaces.remove(&namespace),
+        };
+        let is_news = before.as_ref() != self.unlisted_namespaces.get(&namespace);
+        let mut events: Vec<K::Event> = is_news.then(|| self.problems_event()).into_iter().collect();
+        events.extend(self.mark_listed(&namespace));
+        events
+    }
+
+    /// Records that a namespace has been listed. Returns an event once the last namespace has been listed.
+    fn mark_listed(&mut self, namespace: &Option<String>) -> Option<K::Event> {
+        self.pending.remove(namespace);
+        let is_news = self.pending.is_empty() && !self.is_settled;
+        self.is_settled |= is_news;
+        is_news.then(K::settled_event)
+    }
+
+    pub(crate) fn apply_object(&mut self, mut object: Object) -> Vec<K::Event> {
+        let key = AppKey::of_object(&object);
+        let is_ours = !self.scope.is_label_required || object.label(MANAGED_LABEL) == Some("true");
+        if !is_ours && !K::has_running_work(&object) {
+            return self.remove(key);
+        }
+        let to_event = |event| if is_ours { event } else { K::finishing_event(event) };
+        let approver = approver(&object);
+        object.metadata_mut().remove("managedFields");
+        let mut events = Vec::new();
+        if let Some(state) = self.resources.get_mut(&key) {
+            if state.object.uid() == object.uid() {
+                state.approver = approver;
+                state.detect_overwrite(&object);
+                let changed = state.apply_object::<K>(object);
+                let overwritten =
+                    state.pending_overwrite.take().and_then(|what| K::overwritten_event(key, what));
+                return overwritten.into_iter().chain(changed.map(to_event)).collect();
+            }
+            // This is a new resource with the same name.
+            events = self.remove(key.clone());
+        }
+        match K::applied_event(&object, None, OperationOrigin::Initial) {
+            Ok(event) => {
+                events.extend(self.clear_error(&key));
+                events.push(to_event(event));
+                self.resources.insert(key, ResourceState { approver, ..ResourceState::new::<K>(object) });
+            }
+            Err(problem) => {
+                if self.unreadable.insert(key, problem.clone()) != Some(problem) {
+                    events.push(self.problems_event());
+                }
+            }
+        }
+        events
+    }
+
+    pub(crate) fn apply_deletion(&mut self, object: &Object) -> Vec<K::Event> {
+        let key = AppKey::of_object(object);
+        // The resource may have been created again in the meantime.
+        let is_another = self.resources.get(&key).is_some_and(|state| state.object.uid() != object.uid());
+        if is_another { Vec::new() } else { self.remove(key) }
+    }
+
+    fn remove(&mut self, key: AppKey) -> Vec<K::Event> {
+        let unread = self.clear_error(&key);
+        unread.into_iter().chain(self.resources.remove(&key).map(|_| K::gone_event(key))).collect()
+    }
+
+    /// Clears a resource's error.
+    fn clear_error(&mut self, key: &AppKey) -> Option<K::Event> {
+        self.unreadable.remove(key).map(|_| self.problems_event())
+    }
+
+    fn problems_event(&self) -> K::Event {
+        K::problems_event(
+            self.unlisted_namespaces.values().chain(self.unreadable.values()).cloned().collect(),
+        )
+    }
+
+    /// Returns the resource with the controller's own finalizers replaced with `expected`. All other
+    /// finalizers are left unchanged. Returns `None` if nothing changes.
+    pub fn with_finalizers(&self, key: &AppKey, expected: &[String]) -> Option<Object> {
+        let state = self.resources.get(key)?;
+        let found = finalizers(&state.object);
+        let mut finalizers = found.clone();
+        finalizers.retain(|one| !K::is_own_finalizer(one) || expected.contains(one));
+        // Finalizers must not be added during a deletion.
+        let new = expected.iter().filter(|one| K::is_own_finalizer(one) && !found.contains(one));
+        finalizers.extend(new.filter(|_| !state.object.is_deleting()).cloned());
+        if finalizers == found {
+            return None;
+        }
+        let mut object = state.object.clone();
+        object.metadata_mut().insert("finalizers".to_owned(), finalizers.into());
+        Some(object)
+    }
+
+    /// Adds the requester of a deletion to the `changed` resource, or to the observed resource if `changed`
+    /// is `None`. Returns `None` if nothing changes.
+    pub fn with_requester(
+        &self,
+        key: &AppKey,
+        changed: Option<Object>,
+        requester: Option<&str>,
+    ) -> Option<Object> {
+        let known = changed.as_ref().or_else(|| Some(&self.resources.get(key)?.object))?;
+        let requester =
+            requester.filter(|requester| known.annotation(DELETION_REQUESTED_BY) != Some(*requester));
+        let Some(requester) = requester else { return changed };
+        let mut object = known.clone();
+        object.set_annotation(DELETION_REQUESTED_BY, requester);
+        Some(object)
+    }
+
+    /// Records an object that was written. `has_operation` is true if the operation was part of the write.
+    pub fn record_write(&mut self, key: &AppKey, has_operation: bool, mut object: Object) {
+        object.metadata_mut().remove("managedFields");
+        if let Some(state) = self.resources.get_mut(key).filter(|state| state.object.uid() == object.uid()) {
+            if has_operation || state.known_operation == operation(&state.object) {
+                state.known_operation = operation(&object);
+            }
+            if refresh_request::<K>(&object).is_none() {
+                state.emitted_refresh = None;
+            }
+            state.status_in_write = None;
+            state.update(object);
+        }
+    }
+
+    /// Returns the client that confirmed deletions with an annotation, if the cluster provides this
+    /// information.
+    pub fn approver(&self, key: &AppKey) -> Option<&str> {
+        self.resources.get(key)?.approver.as_deref()
+    }
+
+    /// Returns the object that was most recently observed or written.
+    pub fn object(&self, key: &AppKey) -> Option<&Object> {
+        self.resources.get(key).map(|state| &state.object)
+    }
+
+    /// Removes the refresh request from an object, if an event has already reported it. Keeps a newer
+    /// request.
+    pub fn remove_refresh(&self, key: &AppKey, object: &mut Object) {
+        if let Some(state) = self.resources.get(key) {
+            state.remove_refresh::<K>(object);
+        }
+    }
+
+    /// Records an object that was read after a conflict. The watch reports its changes.
+    pub fn record_conflict(&mut self, key: &AppKey, mut object: Object) {
+        object.metadata_mut().remove("managedFields");
+        if let Some(state) = self.resources.get_mut(key).filter(|state| state.object.uid() == object.uid()) {
+            state.detect_overwrite(&object);
+            state.update(object);
+        }
+    }
+}
+
+impl ResourceState {
+    /// Creates the state of a resource for which the first event is being sent.
+    fn new<K: ManagedKind>(object: Object) -> Self {
+        Self {
+            emitted: client_fields::<K>(&object),
+            emitted_version: object.resource_version().to_owned(),
+            last_readable: None,
+            approver: None,
+            emitted_refresh: refresh_request::<K>(&object),
+            refresh_version: version(&object),
+            known_operation: operation(&object),
+            operation_in_write: None,
+            status_in_write: None,
+            pending_overwrite: None,
+            object,
+        }
+    }
+
+    /// Keeps the newer of the two objects, because a watch event may be older than a write.
+    fn update(&mut self, object: Object) {
+        if version(&object) >= version(&self.object) {
+            self.object = object;
+        }
+    }
+
+    /// Detects if another client has changed the status or removed the operation.
+    fn detect_overwrite(&mut self, object: &Object) {
+        let (now, before) = (object.pointer("/status"), self.object.pointer("/status"));
+        if version(object) <= version(&self.object) || now.is_some() && now == self.status_in_write.as_ref() {
+            return;
+        }
+        let is_withdrawn = self.known_operation.is_some() && operation(object).is_none();
+        if now == before && !is_withdrawn {
+            return;
+        }
+        let ended = terminating_operation(object).filter(|_| terminating_operation(&self.object).is_none());
+        let overwrite = self.pending_overwrite.get_or_insert_default();
+        overwrite.terminating_operation = overwrite.terminating_operation.take().or(ended);
+    }
+
+    /// Applies an observed object. Returns an event if anything has changed.
+    fn apply_object<K: ManagedKind>(&mut self, object: Object) -> Option<K::Event> {
+        if version(&object) < version(&self.object) {
+            return None;
+        }
+        let (fields, requested) = (client_fields::<K>(&object), operation(&object));
+        if requested.is_some() && requested == self.operation_in_write {
+            self.known_operation.clone_from(&requested);
+        }
+        let is_requested = requested.is_some() && requested != self.known_operation;
+        let refresh = refresh_request::<K>(&object);
+        let is_refresh = refresh.is_some() && refresh != self.emitted_refresh;
+        let is_news = fields != self.emitted || is_requested || is_refresh;
+        if is_refresh {
+            self.refresh_version = version(&object);
+        }
+        if is_requested {
+            self.known_operation = requested;
+        }
+        (self.emitted, self.emitted_refresh) = (fields, refresh);
+        let before = std::mem::replace(&mut self.object, object);
+        if !is_news {
+            return None;
+        }
+        self.object.resource_version().clone_into(&mut self.emitted_version);
+        let origin = if is_requested { OperationOrigin::NewRequest } else { OperationOrigin::Known };
+        if let Ok(event) = K::applied_event(&self.object, None, origin) {
+            self.last_readable = None;
+            return Some(event);
+        }
+        let good = self.last_readable.get_or_insert(before);
+        K::applied_event(&self.object, Some(good), origin).ok()
+    }
+
+    /// Returns true if the fields of other clients haven't changed since the event with the given version.
+    pub(super) fn is_unchanged_since<K: ManagedKind>(&self, version: &str) -> bool {
+        self.emitted_version == version && client_fields::<K>(&self.object) == self.emitted
+    }
+
+    /// Removes the refresh request, if an event has already reported it. Keeps a newer request.
+    pub(super) fn remove_refresh<K: ManagedKind>(&self, object: &mut Object) {
+        if self.emitted_refresh == refresh_request::<K>(object) {
+            object.remove_annotation(K::REFRESH_ANNOTATION);
+        }
+    }
+
+    /// Returns true if the event with the given version, or an earlier event, contained the refresh request.
+    pub(super) fn has_emitted_refresh(&self, version: &str) -> bool {
+        parse_version(version) >= self.refresh_version
+    }
+
+    /// Returns true if the object contains another client's new operation request.
+    pub(super) fn has_new_operation(&self) -> bool {
+        operation(&self.object) != self.known_operation
+    }
+}
+
+/// Sets a field of an object, or removes it if there is no value.
+pub fn set_field(fields: &mut Map<String, Value>, name: &str, value: Option<&impl serde::Serialize>) {
+    match value.and_then(|value| serde_json::to_value(value).ok()) {
+        Some(value) => drop(fields.insert(name.to_owned(), value)),
+        None => drop(fields.remove(name)),
+    }
+}
+
+pub(super) fn finalizers(object: &Object) -> Vec<String> {
+    let found = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    found.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Returns the version as a number. All API servers use numbers, so different versions of the same object can
+/// be compared.
+fn version(object: &Object) -> u64 {
+    parse_version(object.resource_version())
+}
+
+fn parse_version(version: &str) -> u64 {
+    version.parse().unwrap_or(u64::MAX)
+}
+
+/// Returns the operation in a status if its phase is `Terminating`.
+fn terminating_operation(object: &Object) -> Option<Value> {
+    let state = object.pointer("/status/operationState")?;
+    let is_ended = state.get("phase")? == "Terminating" && state.get("finishedAt").is_none();
+    is_ended.then(|| state.get("operation").cloned().unwrap_or_default())
+}
+
+/// Returns the field manager that last wrote an operation's phase, or `None` if this was Tidegate.
+pub(super) fn writer_of_phase(object: &Object) -> Option<String> {
+    writer_of(object, &["f:status", "f:operationState", "f:phase"])
+}
+
+/// Returns the field manager that wrote the annotation that confirms deletions, or `None` if this was
+/// Tidegate.
+fn approver(object: &Object) -> Option<String> {
+    object.annotation(DELETION_APPROVED)?;
+    writer_of(object, &["f:metadata", "f:annotations", &format!("f:{DELETION_APPROVED}")])
+}
+
+/// Returns the field manager that last wrote a field, or `None` if this was Tidegate. `path` is the field's
+/// path in `managedFields`.
+fn writer_of(object: &Object, path: &[&str]) -> Option<String> {
+    let entries = object.pointer("/metadata/managedFields")?.as_array()?.iter().filter(|entry| {
+        let fields = managed_fields(entry).unwrap_or_default();
+        let (first, rest) = path.split_first().unwrap_or((&"", &[]));
+        let found = rest.iter().try_fold(fields.get(*first), |part, name| Some(part?.get(*name)));
+        found.flatten().is_some()
+    });
+    let newest = entries.max_by_key(|entry| entry.get("time").and_then(Value::as_str))?;
+    newest.get("manager").and_then(Value::as_str).filter(|one| *one != SERVICE_MANAGER).map(str::to_owned)
+}
+
+fn refresh_request<K: ManagedKind>(object: &Object) -> Option<String> {
+    object.annotation(K::REFRESH_ANNOTATION).map(str::to_owned)
+}
+
+pub(super) fn operation(object: &Object) -> Option<Value> {
+    object.pointer("/operation").cloned()
+}
+
+/// Returns the fields that belong to other clients: all fields except the status, the operation, the refresh
+/// request and the server's metadata.
+fn client_fields<K: ManagedKind>(object: &Object) -> Object {
+    let mut object = object.clone();
+    object.fields_mut().remove("status");
+    object.fields_mut().remove("operation");
+    object.remove_annotation(K::REFRESH_ANNOTATION);
+    let metadata = object.metadata_mut();
+    SERVER_FIELDS.iter().for_each(|field| drop(metadata.remove(*field)));
+    if metadata.get("annotations").and_then(Value::as_object).is_some_and(Map::is_empty) {
+        metadata.remove("annotations");
+    }
+    object
+}

@@ -1,0 +1,88 @@
+//! Polls files, and keeps track of files that commands remove between polls.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use tidegate_application::AppKey;
+
+/// Poll interval.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Files that commands have removed since the last poll, each with its Application. These files were
+/// definitely deleted.
+#[derive(Clone, Default)]
+pub struct RemovedFiles(Arc<Mutex<BTreeMap<PathBuf, AppKey>>>);
+
+impl RemovedFiles {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, AppKey>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a removed file.
+    pub fn add(&self, path: PathBuf, key: AppKey) {
+        self.lock().insert(path, key);
+    }
+
+    /// Takes the removed files, for use in a poll.
+    pub fn take(&self) -> BTreeMap<PathBuf, AppKey> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    /// Puts the removed files back after a failed poll, for use in the next poll.
+    pub fn restore(&self, removed: BTreeMap<PathBuf, AppKey>) {
+        self.lock().extend(removed);
+    }
+}
+
+/// Requests for early polls.
+#[derive(Clone, Default)]
+pub struct PollRequests(watch::Sender<u64>);
+
+impl PollRequests {
+    /// Requests a poll. Returns the number that [`run_polling`] passes to the poll that fulfills the request.
+    pub fn request(&self) -> u64 {
+        let mut number = 0;
+        self.0.send_modify(|last| {
+            *last = last.wrapping_add(1);
+            number = *last;
+        });
+        number
+    }
+}
+
+/// Polls regularly, and immediately after a change or a request. `poll` gets the number of the last request
+/// that was made before the poll. Stops when `poll` returns false.
+pub fn run_polling<W: Send + 'static>(
+    mut watcher: W,
+    (mut changed, requests): (watch::Receiver<()>, &PollRequests),
+    poll: impl Fn(&mut W, u64) -> bool + Clone + Send + 'static,
+) {
+    let mut requested = requests.0.subscribe();
+    tokio::spawn(async move {
+        loop {
+            let (poll, number) = (poll.clone(), *requested.borrow_and_update());
+            let looking = tokio::task::spawn_blocking(move || {
+                let should_continue = poll(&mut watcher, number);
+                (watcher, should_continue)
+            });
+            let Ok((back, true)) = looking.await else { return };
+            watcher = back;
+            tokio::select! {
+                () = await_notification(&mut changed) => {}
+                () = await_notification(&mut requested) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+            }
+        }
+    });
+}
+
+/// Waits for a notification. Never returns if the sender was dropped, so that only regular polling continues.
+async fn await_notification<T>(what: &mut watch::Receiver<T>) {
+    if what.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,196 @@
+//! Stores for ApplicationSets: their documents, their state, and the Applications that they generate.
+
+mod folder;
+mod kubernetes;
+mod stored_state;
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use tidegate_model::argo::{Application, ApplicationSet};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use tidegate_application::AppKey;
+use tidegate_state::error::ServiceError;
+
+pub use folder::FolderAppSetStore;
+pub use kubernetes::KubernetesAppSetStore;
+
+/// An ApplicationSet in the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredAppSet {
+    /// Desired state. The first event also contains the stored status. In later events, the status contains
+    /// only what the actor already knows.
+    pub appset: ApplicationSet,
+    /// Reason why the ApplicationSet may differ from its document. If the document is unreadable, `appset`
+    /// contains the previous state. An ApplicationSet that has never been readable is reported in
+    /// [`AppSetEvent::Problems`] instead, because nothing can be generated or deleted for it.
+    pub problem: Option<String>,
+    /// Path to which the stored state was moved, if it was unreadable.
+    pub lost: Option<String>,
+}
+
+/// An event from a store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AppSetEvent {
+    /// An ApplicationSet was created or changed, or its deletion or refresh was requested.
+    Applied(Box<StoredAppSet>),
+    /// An ApplicationSet no longer exists, and its finalizers have been processed.
+    Gone(AppKey),
+    /// All documents that are currently unreadable and may be ApplicationSets.
+    Problems(Vec<String>),
+    /// All ApplicationSets that existed at the start have been reported.
+    Settled,
+}
+
+/// Result of a write to an Application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteResult {
+    /// The write is durable.
+    Done,
+    /// Nothing was written for the given reason: there was a conflict, or the Application already exists or
+    /// no longer exists. A later event for the Application triggers another pass.
+    Outdated(String),
+}
+
+/// Existence of an Application in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existence {
+    /// The Application exists. It may already be in the process of being deleted.
+    Exists,
+    /// The Application no longer exists. An object with the same name is a different Application.
+    Gone,
+}
+
+/// Store for ApplicationSets and the Applications that they generate. Only an ApplicationSet's own actor
+/// writes to the store. ApplicationSets and Applications use the same type of key, and an ApplicationSet and
+/// an Application may have the same name.
+#[async_trait]
+pub trait AppSetStore: Send + Sync + 'static {
+    /// Returns the base directory for relative repository addresses.
+    fn base(&self) -> PathBuf;
+
+    /// Returns true if other programs read the state from the store, which makes each write more expensive.
+    fn is_shared(&self) -> bool;
+
+    /// Returns true if Applications whose owner no longer exists are deleted automatically, as by the
+    /// Kubernetes garbage collector.
+    fn has_garbage_collector(&self) -> bool;
+
+    /// Returns the labels that mark Applications as managed by this service. The store adds these labels and
+    /// keeps them even if the generated Application doesn't contain them.
+    fn own_labels(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Reports the existing ApplicationSets and then changes, until the receiver is dropped.
+    fn watch(&self) -> UnboundedReceiver<AppSetEvent>;
+
+    /// Writes only the status of an ApplicationSet. When this function returns, the status is durable or the
+    /// ApplicationSet no longer exists.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store rejects the write, or if the write conflicts with other writes too
+    /// often.
+    async fn write_status(&self, set: &ApplicationSet) -> Result<(), ServiceError>;
+
+    /// Sets or removes the engine's finalizer as in `set`, and keeps other finalizers. If `set` doesn't have
+    /// the refresh annotation, removes the annotation of the completed refresh, but keeps a later refresh
+    /// request.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for the same reasons as [`write_status`](Self::write_status).
+    async fn write_finalizer(&self, set: &ApplicationSet) -> Result<(), ServiceError>;
+
+    /// Writes the annotations in `names` as in `set`. These annotations record requests made with commands:
+    /// an [`approval`](tidegate_applicationset::deletion_limit) of deletions, or a
+    /// [`retry`](tidegate_applicationset::retry). When this function returns, the annotations are durable or
+    /// the ApplicationSet no longer exists.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for the same reasons as [`write_status`](Self::write_status).
+    async fn write_annotations(
+        &self,
+        set: &ApplicationSet,
+        names: &'static [&'static str],
+    ) -> Result<(), ServiceError>;
+
+    /// Returns true if an ApplicationSet is being deleted. Bypasses all caches.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store doesn't respond.
+    async fn is_being_deleted(&self, set: &ApplicationSet) -> Result<bool, ServiceError>;
+
+    /// Returns true if an ApplicationSet exists. Bypasses all caches, because an ApplicationSet that is no
+    /// longer reported may still exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store doesn't respond.
+    async fn exists(&self, set: &ApplicationSet) -> Result<bool, ServiceError>;
+
+    /// Requests the deletion of an ApplicationSet on behalf of a user. The watch reports the progress. If
+    /// `orphan` is set, the Applications outlive the ApplicationSet. In this case, the ApplicationSet is
+    /// reported with the `orphan` finalizer. The controller removes this finalizer with
+    /// [`write_finalizer`](Self::write_finalizer) once the Applications are released, unless there is a
+    /// [garbage collector](Self::has_garbage_collector).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store rejects the request. In a folder, also returns an error if the file
+    /// contains other documents, or if no file contains the document.
+    async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError>;
+
+    /// Returns true if [`delete`](Self::delete) would remove the file that contains an ApplicationSet's
+    /// document.
+    async fn has_removable_file(&self, _: &ApplicationSet) -> bool {
+        false
+    }
+
+    /// Removes an ApplicationSet's stored state.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store rejects the write.
+    async fn remove_state(&self, key: &AppKey) -> Result<(), ServiceError>;
+
+    /// Creates an Application with the given metadata and `spec`, but nothing else. The new Application is
+    /// managed like any other Application.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store rejects the Application or doesn't respond.
+    async fn create(&self, application: &Application) -> Result<WriteResult, ServiceError>;
+
+    /// Updates an Application's labels, annotations, finalizers, owners and `spec`, provided that they
+    /// haven't changed since the event with the same `resourceVersion`. Never changes its status or
+    /// operation.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for the same reasons as [`create`](Self::create).
+    async fn update(&self, application: &Application) -> Result<WriteResult, ServiceError>;
+
+    /// Deletes only the Application with the given UID. Its finalizers determine what else is deleted, and
+    /// when.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for the same reasons as [`create`](Self::create).
+    async fn delete_application(&self, key: &AppKey, uid: &str) -> Result<Existence, ServiceError>;
+
+    /// Checks if the Application with the given UID exists. Bypasses all caches.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store doesn't respond.
+    async fn application_existence(&self, key: &AppKey, uid: &str) -> Result<Existence, ServiceError>;
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+mod tests;
