@@ -118,8 +118,7 @@ fn report_outcome(printer: &Printer, outcome: &Result<CommandOutcome, CliError>)
 
 /// Default log filter for `serve`: events of applications and ApplicationSets, and warnings from `serve`
 /// itself. Connection logs of libraries are off by default.
-const SERVE_LOG_FILTER: &str =
-    "tidegate=warn,tidegate_service::applications=info,tidegate_service::appsets=info";
+const SERVE_LOG_FILTER: &str = "tidegate=warn,tidegate_app_controller=info,tidegate_appset_controller=info";
 
 /// Enables structured logs on standard error if requested. Long-running commands log events by default.
 fn init_tracing(verbose: u8, command: &Command, printer: &Printer) {
@@ -168,8 +167,8 @@ mod tests {
             .with_ansi(false)
             .finish();
         tracing::subscriber::with_default(telling, || {
-            tracing::info!(target: "tidegate_service::applications::status_log", "logged: applications");
-            tracing::info!(target: "tidegate_service::appsets::actor", "logged: ApplicationSets");
+            tracing::info!(target: "tidegate_app_controller::status_log", "logged: applications");
+            tracing::info!(target: "tidegate_appset_controller::actor", "logged: ApplicationSets");
             tracing::warn!(target: "tidegate_server::notify", "logged: a rejected message");
             tracing::error!(target: "tidegate_executor::actors", "logged: a failed actor");
             tracing::warn!(target: "tidegate_source::remote", "logged: a repository");

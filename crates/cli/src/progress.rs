@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_executor::{Engine, Event};
 use tidegate_model::OperationId;
-use tidegate_service::documents::output::OutputDocument;
+use tidegate_views::output::OutputDocument;
 
 use crate::output::Printer;
 

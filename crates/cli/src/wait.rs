@@ -7,8 +7,8 @@ use tidegate_executor::{Engine, EngineError, Event, EventGap, EventKind, EventSt
 use tidegate_lifecycle::operation::{Explanation, OperationView};
 use tidegate_model::{OperationId, format_duration};
 use tidegate_oplog::Retention;
-use tidegate_service::documents::output::OutputDocument;
 use tidegate_service::session::Session;
+use tidegate_views::output::OutputDocument;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 

@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use tidegate_app_controller::ApplicationService;
 use tidegate_application::AppKey;
+use tidegate_appset_controller::AppSetService;
+use tidegate_appset_controller::summarize_application;
 use tidegate_executor::{Clock as _, Engine, Event, SystemClock};
 use tidegate_model::argo::Application;
-use tidegate_service::applications::ApplicationService;
-use tidegate_service::appsets::summarize_application;
-use tidegate_service::appsets::{AppSetService, AppSetSummary};
-use tidegate_service::documents::events::EventDocument;
 use tidegate_service::queries::Queries;
 use tidegate_state::stored_plans::StoredPlanMetadata;
 use tidegate_state::summaries::ApplicationSummary;
+use tidegate_views::appset_summary::AppSetSummary;
+use tidegate_views::events::EventDocument;
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::event_buffer::{EventBuffer, EventSubject};

@@ -21,9 +21,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
+use tidegate_app_controller::ApplicationService;
 use tidegate_application::AppKey;
 use tidegate_executor::{Engine, EngineError, Event, EventKind};
-use tidegate_service::applications::ApplicationService;
 use tidegate_service::queries::Queries;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

@@ -13,11 +13,11 @@ use tidegate_state::notices::Notices;
 use tidegate_state::state_dir::StateDir;
 use tidegate_state::summaries::{PlanSummary, SyncWindowSummary};
 use tidegate_stores::applications::read_applications;
+use tidegate_views::appset_actions::{AppSetDeletionPreview, AppSetExplanation};
+use tidegate_views::deletion::DeletionPlan;
+use tidegate_views::protocol::{Reply, Request};
 
-use crate::appsets::{AppSetDeletionPreview, AppSetExplanation};
 use crate::control::client::{self, RequestOutcome};
-use crate::control::protocol::{Reply, Request};
-use crate::documents::deletion::DeletionPlan;
 use crate::operation_access::{check_reply, unexpected_reply_error};
 
 pub use stored_appsets::{explain_or_stored_appset, list_or_stored_appsets};

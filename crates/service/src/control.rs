@@ -12,5 +12,4 @@
 
 mod address;
 pub mod client;
-pub mod protocol;
 pub mod server;

@@ -12,15 +12,9 @@
 //! ```
 
 pub mod application_access;
-pub mod applications;
-pub mod appsets;
 pub mod control;
 pub mod direct_client;
-pub mod documents;
-pub mod generator_inputs;
 pub mod operation_access;
 pub mod queries;
-mod resource_cache;
 pub mod runs;
 pub mod session;
-mod shutdown;

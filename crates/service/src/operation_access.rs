@@ -8,10 +8,10 @@ use tidegate_state::log;
 use tidegate_state::notices::Notices;
 use tidegate_state::operations::{self, OperationEntry};
 use tidegate_state::state_dir::StateDir;
+use tidegate_views::protocol::{Reply, Request};
+use tidegate_views::runs::{RunSummary, RunWithEvents};
 
 use crate::control::client::{self, RequestOutcome};
-use crate::control::protocol::{Reply, Request};
-use crate::documents::runs::{RunSummary, RunWithEvents};
 use crate::queries::Queries;
 use crate::runs;
 

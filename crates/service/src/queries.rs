@@ -22,10 +22,10 @@ use tidegate_state::clusters::ConnectionAttempt;
 use tidegate_state::error::ServiceError;
 use tidegate_state::operations::{self, OperationEntry};
 
-use crate::applications::ApplicationService;
-use crate::appsets::AppSetService;
-use crate::control::protocol::{EventPage, OperationDetails};
-use crate::documents::ExplanationDocument;
+use tidegate_app_controller::ApplicationService;
+use tidegate_appset_controller::AppSetService;
+use tidegate_views::ExplanationDocument;
+use tidegate_views::protocol::{EventPage, OperationDetails};
 
 /// The log, and the engine that uses it, if any.
 pub struct Queries {

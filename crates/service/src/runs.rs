@@ -10,7 +10,7 @@ use tidegate_oplog::{History, ImpairedStream, Log, LogError, Lookup, RawEntry, S
 use tidegate_state::error::ServiceError;
 use tidegate_state::operations;
 
-use crate::documents::runs::{RunKind, RunSummary, RunWithEvents};
+use tidegate_views::runs::{RunKind, RunSummary, RunWithEvents};
 
 /// Converts a stream's kind to a run's kind. Returns `None` for streams that aren't runs.
 fn run_kind(kind: &StreamKind) -> Option<RunKind> {

@@ -1,7 +1,7 @@
 //! Options that restrict the HTTP servers that generators in managed ApplicationSets may use.
 
 use clap::{ArgAction, Args};
-use tidegate_service::generator_inputs::{Policy, Providers};
+use tidegate_app_controller::generator_inputs::{Policy, Providers};
 
 use super::values;
 

@@ -6,9 +6,9 @@ use clap::{ArgAction, Args, ValueEnum};
 use tidegate_applicationset::deletion_limit::MaxDeletions;
 use tidegate_applicationset::requeue::{REQUEUE_AFTER, REQUEUE_AFTER_MAX, REQUEUE_AFTER_MIN};
 use tidegate_applicationset::sync_policy::{AppSetRuleOptions, RESOURCES_MAX};
+use tidegate_appset_controller::AppSetOptions;
 use tidegate_lifecycle::rollout::{OnPending, Options as Cases};
 use tidegate_model::argo::ApplicationsSync;
-use tidegate_service::appsets::AppSetOptions;
 
 use super::providers::ProviderArgs;
 use super::values;

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
+use tidegate_app_controller::listing::LabelTerm;
 use tidegate_lifecycle::operation::gate_error;
 use tidegate_model::{ResourceSelector, Timestamp, normalize_reason, parse_duration};
 use tidegate_planner::manifests::is_label;
-use tidegate_service::applications::listing::LabelTerm;
 
 /// Maximum length of a name in Kubernetes.
 const NAME_MAX: usize = 253;

@@ -12,14 +12,14 @@ mod transport;
 
 use std::time::Duration;
 
+use tidegate_app_controller::listing::ApplicationFilter;
 use tidegate_application::AppKey;
 use tidegate_application::push_events::PushEvent;
 use tidegate_application::refresh;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::Warning;
 use tidegate_model::argo::Application;
-use tidegate_service::applications::listing::ApplicationFilter;
-use tidegate_service::control::protocol::Request;
+use tidegate_views::protocol::Request;
 
 use crate::args::{
     AppCommand, AppRollbackArgs, ApplicationFilterArgs, Format, RevisionArgs, SingleAppArgs, TransportArgs,

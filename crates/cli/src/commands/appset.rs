@@ -9,8 +9,8 @@ mod plan;
 mod runs;
 
 use tidegate_applicationset::rollout::qualified_name;
-use tidegate_service::appsets::{AppSetAction, AppSetExplanation};
-use tidegate_service::control::protocol::Request;
+use tidegate_views::appset_actions::{AppSetAction, AppSetExplanation};
+use tidegate_views::protocol::Request;
 
 use super::app::service_client::ServiceClient;
 use crate::args::{AppSetCommand, AppSetRequestArgs, Format, ServiceArgs, SingleAppSetArgs};

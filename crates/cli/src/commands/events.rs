@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tidegate_model::OperationId;
-use tidegate_service::control::protocol::{EventPage, Reply, Request};
 use tidegate_service::operation_access;
 use tidegate_state::state_dir::StateDir;
+use tidegate_views::protocol::{EventPage, Reply, Request};
 
 use super::report;
 use crate::args::{EventsArgs, Format};

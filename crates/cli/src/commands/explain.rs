@@ -1,9 +1,9 @@
 //! `tidegate explain`: the reason for an operation's current state.
 
-use tidegate_service::control::protocol::{Reply, Request};
-use tidegate_service::documents::ExplanationDocument;
 use tidegate_service::operation_access;
 use tidegate_state::state_dir::StateDir;
+use tidegate_views::ExplanationDocument;
+use tidegate_views::protocol::{Reply, Request};
 
 use crate::args::{ExplainArgs, Format};
 use crate::error::CliError;

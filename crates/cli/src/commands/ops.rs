@@ -8,10 +8,6 @@ use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{OperationView, Scope};
 use tidegate_model::{OperationId, Override, StreamKind};
 use tidegate_oplog::{LogError, Retention, StreamName};
-use tidegate_service::control::protocol::{OperationAction, OperationDetails, Reply, Request};
-use tidegate_service::documents::filter::Filter;
-use tidegate_service::documents::record::{AttemptLog, attempt_logs};
-use tidegate_service::documents::{OperationDocument, SummaryDocument};
 use tidegate_service::operation_access::{self, Responder};
 use tidegate_service::queries::{PendingResume, Queries};
 use tidegate_service::session::{EarlySocket, Session};
@@ -20,6 +16,10 @@ use tidegate_state::error::ServiceError;
 use tidegate_state::state_dir::StateDir;
 use tidegate_state::user::user_name;
 use tidegate_state::{customizations, log, operations};
+use tidegate_views::filter::Filter;
+use tidegate_views::protocol::{OperationAction, OperationDetails, Reply, Request};
+use tidegate_views::record::{AttemptLog, attempt_logs};
+use tidegate_views::{OperationDocument, SummaryDocument};
 
 use super::{events, export, output, report};
 use crate::args::{

@@ -1,10 +1,10 @@
 //! `tidegate ops output`: shows the live output of an operation's hooks.
 
 use tidegate_service::control::client;
-use tidegate_service::control::protocol::{Reply, Request};
-use tidegate_service::documents::output::OutputDocument;
 use tidegate_service::operation_access;
 use tidegate_state::state_dir::StateDir;
+use tidegate_views::output::OutputDocument;
+use tidegate_views::protocol::{Reply, Request};
 
 use super::events;
 use crate::args::{Format, SingleOperationArgs};

@@ -2,8 +2,8 @@
 
 use tidegate_lifecycle::operation::{ClaimStatus, OperationView};
 use tidegate_model::{OperationId, OperationPhase};
-use tidegate_service::documents::OperationDocument;
 use tidegate_state::state_dir::StateDir;
+use tidegate_views::OperationDocument;
 
 use crate::args::Format;
 use crate::error::CliError;

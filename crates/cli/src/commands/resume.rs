@@ -6,7 +6,6 @@ use tidegate_executor::{Clock as _, Summary, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::Lookup;
-use tidegate_service::control::protocol::Request;
 use tidegate_service::operation_access::{self, Responder};
 use tidegate_service::queries::PendingResume;
 use tidegate_service::session::{EarlySocket, Session};
@@ -16,6 +15,7 @@ use tidegate_state::error::ServiceError;
 use tidegate_state::operations::OperationEntry;
 use tidegate_state::state_dir::StateDir;
 use tidegate_state::{log, operations, simulated};
+use tidegate_views::protocol::Request;
 
 use super::report;
 use crate::args::{Format, ResumeArgs};

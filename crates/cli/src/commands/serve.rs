@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_app_controller::{
+    ApplicationService, Destinations, ManagedApplications, ReconcileSettings, RepositoryFiles, SourceSettings,
+};
+use tidegate_appset_controller::{AppSetController, AppSetService};
 use tidegate_cluster::Cluster;
 use tidegate_executor::{Engine, EngineError};
 use tidegate_server::{AppState, Notifier, TraceExporter};
-use tidegate_service::applications::{
-    ApplicationService, Destinations, ManagedApplications, ReconcileSettings, RepositoryFiles, SourceSettings,
-};
-use tidegate_service::appsets::{AppSetController, AppSetService};
 use tidegate_service::session::Session;
 use tidegate_source::AllowedSources;
 use tidegate_state::clusters::{Clusters, SelectedCluster};

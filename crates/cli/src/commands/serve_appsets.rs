@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use tidegate_appset_controller::AppSetOptions;
 use tidegate_cluster::Cluster;
 use tidegate_model::Object;
-use tidegate_service::appsets::AppSetOptions;
 
 use crate::args::ServeAppSetArgs;
 use crate::commands::serve_config;

@@ -5,11 +5,11 @@ use tidegate_executor::{Summary, list_summaries};
 use tidegate_model::{Destination, Object, ResourceSelector};
 use tidegate_oplog::{Log, Lookup};
 use tidegate_service::control::client::{self, RequestOutcome};
-use tidegate_service::control::protocol::Request;
 use tidegate_service::operation_access;
 use tidegate_state::error::ServiceError;
 use tidegate_state::state_dir::StateDir;
 use tidegate_state::{log, simulated};
+use tidegate_views::protocol::Request;
 
 use crate::args::{Format, SimCommand, StateArgs};
 use crate::error::CliError;

@@ -5,10 +5,8 @@ use tidegate_application::AppKey;
 use tidegate_lifecycle::rollout::{MemberOutcome, MemberStatus, MemberView, RolloutView};
 use tidegate_lifecycle::teardown::{OrderKind, TeardownView};
 use tidegate_model::argo::{ApplicationSet, ApplicationSetCondition, ApplicationSetGenerator};
-use tidegate_service::appsets::AppSetExplanation;
-use tidegate_service::documents::runs::{
-    NO_STEP, describe_approval, describe_step_number, describe_step_status,
-};
+use tidegate_views::appset_actions::AppSetExplanation;
+use tidegate_views::runs::{NO_STEP, describe_approval, describe_step_number, describe_step_status};
 
 use super::{Style, Text, one_line, table};
 

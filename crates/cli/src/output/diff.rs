@@ -4,7 +4,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use tidegate_executor::effects::{ObjectDifference, ObjectStatus};
 use tidegate_model::Task;
-pub use tidegate_service::documents::differences::build_document;
+pub use tidegate_views::differences::build_document;
 
 use super::encoding;
 use super::text::{Style, Text};

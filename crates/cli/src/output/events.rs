@@ -1,8 +1,8 @@
 //! Events of an operation, for `ops events`.
 
 use tidegate_lifecycle::operation::Event;
-use tidegate_service::documents::events::EventDocument;
-pub use tidegate_service::documents::events::documents;
+use tidegate_views::events::EventDocument;
+pub use tidegate_views::events::documents;
 
 use super::text::{Style, Text, one_line};
 

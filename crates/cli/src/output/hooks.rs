@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_model::ObjectKey;
-use tidegate_service::documents::output::{OutputDocument, OutputKind};
+use tidegate_views::output::{OutputDocument, OutputKind};
 
 use super::text::{Style, Text, escape};
 

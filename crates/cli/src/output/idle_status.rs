@@ -12,8 +12,8 @@ use tidegate_applicationset::sync_policy::{AppSetRuleOptions, is_progressive};
 use tidegate_lifecycle::NextAction;
 use tidegate_model::argo::{Application, ApplicationCondition, ApplicationSet, SyncStatusCode};
 use tidegate_model::{HealthStatus, OperationId, Timestamp};
-use tidegate_service::documents::runs::NO_STEP;
 use tidegate_state::summaries::{OperationSummary, SyncWindowSummary};
+use tidegate_views::runs::NO_STEP;
 
 use super::{Style, Text, one_line};
 

@@ -5,8 +5,8 @@ use tidegate_model::{
     Cascade, OperationOutcome, Override, Phase, ResourceResult, ResultCode, Severity, Timestamp, Warning,
     format_duration,
 };
-use tidegate_service::documents::record::AttemptLog;
-use tidegate_service::documents::{ExplanationDocument, SummaryDocument};
+use tidegate_views::record::AttemptLog;
+use tidegate_views::{ExplanationDocument, SummaryDocument};
 
 use super::table::table;
 use super::text::{Style, Text, one_line};

@@ -1,8 +1,8 @@
 //! An operation's recorded events, for `ops log`.
 
 use tidegate_lifecycle::operation::OperationEvent;
-use tidegate_service::documents::log_entries::LogEntryDocument;
-pub use tidegate_service::documents::log_entries::documents;
+use tidegate_views::log_entries::LogEntryDocument;
+pub use tidegate_views::log_entries::documents;
 
 use super::table::table;
 use super::text::Text;

@@ -6,7 +6,7 @@ mod tree;
 
 use tidegate_model::{Plan, PlannedWave, Task, WaveNumbers};
 use tidegate_planner::ExcludedManifest;
-use tidegate_service::documents::plan::{self as document, PlanDocument};
+use tidegate_views::plan::{self as document, PlanDocument};
 
 use crate::args::{Format, PlanFormat};
 use crate::error::CliError;

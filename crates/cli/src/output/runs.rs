@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_model::{Timestamp, format_duration};
-use tidegate_service::documents::runs::{RunDetails, RunEvent, RunSummary};
+use tidegate_views::runs::{RunDetails, RunEvent, RunSummary};
 
 use super::{Style, Text, application_set, one_line, table};
 

@@ -6,7 +6,7 @@ use tidegate_lifecycle::operation::{
     AwaitedItem, ClaimEvent, Explanation, OperationView, Stage, WaveStep, WaveView,
 };
 use tidegate_model::{Phase, Requester, format_duration};
-use tidegate_service::documents::output::OutputDocument;
+use tidegate_views::output::OutputDocument;
 
 use crate::output::hooks::HookLines;
 use crate::output::{Printer, one_line};

@@ -11,7 +11,7 @@ use tidegate_lifecycle::operation::{
 use tidegate_model::{
     OperationId, OperationOutcome, OperationPhase, Phase, Requester, Timestamp, format_duration,
 };
-use tidegate_service::documents::output::OutputDocument;
+use tidegate_views::output::OutputDocument;
 
 use crate::output::hooks::HookLines;
 use crate::output::operation::outcome_style;

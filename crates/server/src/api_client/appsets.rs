@@ -4,11 +4,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tidegate_application::AppKey;
 use tidegate_application::control_namespace;
+use tidegate_appset_controller::PolicyOptions;
 use tidegate_model::argo::ApplicationSet;
 use tidegate_service::application_access::AppSetListing;
-use tidegate_service::appsets::{AppSetAction, AppSetDeletionPreview, AppSetExplanation, PolicyOptions};
-use tidegate_service::control::protocol::Request;
 use tidegate_state::error::ServiceError;
+use tidegate_views::appset_actions::{AppSetAction, AppSetDeletionPreview, AppSetExplanation};
+use tidegate_views::protocol::Request;
 
 use super::api_request::{ApiRequest, encode_segment};
 use super::{ApiClient, PAGE_SIZE, PAGES_MAX};

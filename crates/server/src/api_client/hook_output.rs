@@ -4,8 +4,8 @@ use bytes::BytesMut;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tidegate_model::OperationId;
-use tidegate_service::documents::output::OutputDocument;
 use tidegate_state::error::ServiceError;
+use tidegate_views::output::OutputDocument;
 
 use super::ApiClient;
 use super::api_request::ApiRequest;

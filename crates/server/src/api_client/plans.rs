@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use tidegate_application::AppKey;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::{Plan, Warning};
-use tidegate_service::control::protocol::Request;
 use tidegate_state::error::ServiceError;
 use tidegate_state::summaries::PlanSummary;
+use tidegate_views::protocol::Request;
 
 use super::api_request::{ApiRequest, encode_segment};
 use super::{ApiClient, DiffResponse as Differences, add_reason, sync_body};

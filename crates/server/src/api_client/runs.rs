@@ -1,8 +1,8 @@
 //! Rollouts and deletions run by a remote `tidegate serve`.
 
-use tidegate_service::documents::runs::{RunSummary, RunWithEvents};
 use tidegate_service::runs;
 use tidegate_state::error::ServiceError;
+use tidegate_views::runs::{RunSummary, RunWithEvents};
 
 use super::ApiClient;
 use super::api_request::encode_segment;

@@ -1,8 +1,9 @@
 //! Metrics for ApplicationSets and their progressive syncs.
 
 use tidegate_application::AppKey;
+use tidegate_appset_controller::AppSetService;
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_service::appsets::{AppSetService, AppSetSummary};
+use tidegate_views::appset_summary::AppSetSummary;
 
 use super::definitions::{APPSET_INFO, APPSET_OWNED, APPSET_RECONCILE, ROLLOUT_MEMBERS, STEP_WAITING};
 use super::text_format::{Labels, MetricsText};

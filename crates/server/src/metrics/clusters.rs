@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_service::applications::ClusterStatus;
+use tidegate_app_controller::ClusterStatus;
 
 use super::definitions::{
     CLUSTER_CONNECTED, CLUSTER_EVENTS, CLUSTER_INFO, CLUSTER_KINDS, CLUSTER_OBJECTS, Metric,

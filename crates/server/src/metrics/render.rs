@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use tidegate_app_controller::ApplicationService;
 use tidegate_application::AppKey;
+use tidegate_appset_controller::AppSetService;
 use tidegate_executor::{Clock as _, Engine, HistogramSnapshot, SystemClock};
 use tidegate_model::OperationPhase;
 use tidegate_model::argo::Application;
-use tidegate_service::applications::ApplicationService;
-use tidegate_service::appsets::AppSetService;
 use tidegate_state::summaries::{ApplicationSummary, SyncPolicySummary};
 
 use super::appsets::write_appset_metrics;

@@ -1,6 +1,6 @@
 //! Metrics for requests to Git repositories.
 
-use tidegate_service::applications::{ApplicationService, RepositoryRequests, RequestKind};
+use tidegate_app_controller::{ApplicationService, RepositoryRequests, RequestKind};
 
 use super::definitions::{GIT_DURATION, GIT_FETCH_FAILURES, GIT_LIST_FAILURES, GIT_REQUEST};
 use super::text_format::MetricsText;

@@ -4,23 +4,23 @@ use http::StatusCode;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tidegate_app_controller::ApplicationService;
+use tidegate_app_controller::listing::{ApplicationFilter, LabelTerm, OrderBy, PageStart};
+use tidegate_app_controller::sync_request::{SyncParameters, sync_operation};
 use tidegate_application::AppKey;
 use tidegate_application::credentials;
 use tidegate_application::operation::{from_selector, set_reason};
+use tidegate_appset_controller::summarize_application;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, ResourceStatus, SyncStatusCode};
 use tidegate_model::{
     Cascade, ClaimConflictPolicy, HealthStatus, OperationId, OperationOutcome, ResourceSelector, Warning,
     WaveNumbers,
 };
-use tidegate_service::applications::ApplicationService;
-use tidegate_service::applications::listing::{ApplicationFilter, LabelTerm, OrderBy, PageStart};
-use tidegate_service::applications::sync_request::{SyncParameters, sync_operation};
-use tidegate_service::appsets::summarize_application;
-use tidegate_service::documents::deletion::DeletionPlan;
-use tidegate_service::documents::differences::{self, Differences};
-use tidegate_service::documents::plan::{self, PlanDocument};
 use tidegate_state::summaries::{ApplicationSummary, SyncWindowSummary};
+use tidegate_views::deletion::DeletionPlan;
+use tidegate_views::differences::{self, Differences};
+use tidegate_views::plan::{self, PlanDocument};
 
 use crate::pagination::{self, Page};
 use crate::problem::{Code, Problem};

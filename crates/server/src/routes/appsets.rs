@@ -5,12 +5,11 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tidegate_appset_controller::{AppSetService, PolicyOptions, RolloutPreview, redact_appset};
 use tidegate_model::argo::ApplicationSet;
 use tidegate_model::{HealthStatus, StreamId, normalize_reason};
-use tidegate_service::appsets::{
-    AppSetAction, AppSetDeletionPreview, AppSetExplanation, AppSetService, AppSetSummary, PolicyOptions,
-    RolloutPreview, redact_appset,
-};
+use tidegate_views::appset_actions::{AppSetAction, AppSetDeletionPreview, AppSetExplanation};
+use tidegate_views::appset_summary::AppSetSummary;
 
 use crate::pagination::{self, Page};
 use crate::problem::{Code, Problem};

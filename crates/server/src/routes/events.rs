@@ -14,8 +14,8 @@ use tidegate_application::AppKey;
 use tidegate_executor::Event;
 use tidegate_model::{OperationId, Timestamp};
 use tidegate_oplog::Lookup;
-use tidegate_service::documents::events::EventDocument;
 use tidegate_service::queries::Queries;
+use tidegate_views::events::EventDocument;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 

@@ -8,8 +8,8 @@ use futures_util::FutureExt as _;
 use http::StatusCode;
 use schemars::SchemaGenerator;
 use tidegate_executor::{EngineError, HookOutput};
-use tidegate_service::documents::output::OutputDocument;
 use tidegate_state::error::ServiceError;
+use tidegate_views::output::OutputDocument;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 

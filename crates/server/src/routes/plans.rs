@@ -5,13 +5,13 @@ use std::cmp::Reverse;
 use http::StatusCode;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use tidegate_app_controller::ApplicationService;
+use tidegate_app_controller::sync_request::{SyncParameters, sync_operation};
 use tidegate_application::operation;
 use tidegate_model::{Plan, ResourceSelector};
-use tidegate_service::applications::ApplicationService;
-use tidegate_service::applications::sync_request::{SyncParameters, sync_operation};
-use tidegate_service::documents::differences::{self, Differences};
-use tidegate_service::documents::plan::{self, StoredPlanDocument};
 use tidegate_state::summaries::PlanSummary;
+use tidegate_views::differences::{self, Differences};
+use tidegate_views::plan::{self, StoredPlanDocument};
 
 use super::applications::{FullDifferences, ObjectReference, check_revisions};
 use crate::access::Role;

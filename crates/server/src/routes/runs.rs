@@ -7,11 +7,9 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::StreamId;
-use tidegate_service::documents::runs::{
-    RunDetails, RunEvent, RunKind, RunRecord, RunSummary, RunWithEvents,
-};
 use tidegate_service::runs;
 use tidegate_state::error::ServiceError;
+use tidegate_views::runs::{RunDetails, RunEvent, RunKind, RunRecord, RunSummary, RunWithEvents};
 
 use super::operations::LogQuery;
 use crate::pagination::{self, Page};

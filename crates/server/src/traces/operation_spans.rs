@@ -18,7 +18,7 @@ use tidegate_model::{
     Action, OperationId, OperationOutcome, OperationPhase, Override, Phase, Plan, Requester, SyncRequest,
     Task, TaskId, Timestamp, WaveNumbers,
 };
-use tidegate_service::documents::events::EventDocument;
+use tidegate_views::events::EventDocument;
 
 use self::OperationPhase::{Error, Failed, Succeeded};
 use super::span::{Span, SpanId};

@@ -10,10 +10,10 @@ use tidegate_state::error::ServiceError;
 use tidegate_state::notices::Notices;
 use tidegate_state::state_dir::StateDir;
 use tidegate_stores::applications::state_files;
+use tidegate_views::appset_actions::AppSetExplanation;
+use tidegate_views::runs::{RunDetails, RunKind, RunSummary};
 
 use super::{AppSetListing, stored_state_reason};
-use crate::appsets::AppSetExplanation;
-use crate::documents::runs::{RunDetails, RunKind, RunSummary};
 use crate::operation_access;
 
 /// Returns ApplicationSets like [`list_appsets`](super::list_appsets). If no service is running or the

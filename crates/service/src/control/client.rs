@@ -10,13 +10,13 @@ use futures_util::future::BoxFuture;
 use tidegate_executor::Output;
 use tidegate_model::OperationId;
 use tidegate_state::error::ServiceError;
+use tidegate_views::protocol::{OUTPUT_BYTES_MAX, REPLY_BYTES_MAX, Reply, Request};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::Instant;
 
 use super::address::SocketAddress;
-use super::protocol::{OUTPUT_BYTES_MAX, REPLY_BYTES_MAX, Reply, Request};
 
 /// Timeout for requests that wait for a durable write, a repository or a cluster. The API uses the same
 /// timeout.

@@ -12,6 +12,7 @@ use tidegate_executor::{EngineError, HookOutput};
 use tidegate_model::OperationId;
 use tidegate_state::error::ServiceError;
 use tidegate_state::user::user_name;
+use tidegate_views::protocol::{REQUEST_BYTES_MAX, Reply, Request};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::net::{UnixListener, UnixStream};
@@ -19,7 +20,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use super::address::SocketAddress;
-use super::protocol::{REQUEST_BYTES_MAX, Reply, Request};
 use crate::queries::{Queries, refusal_reply};
 
 /// Maximum number of concurrent requests. Further requests have to wait.

@@ -9,8 +9,8 @@ use tidegate_oplog::{Log, LogError, TypedLog as _};
 use tidegate_state::error::ServiceError;
 use tidegate_state::operations::OperationEntry;
 
-use crate::control::protocol::OperationDetails;
-use crate::documents::{ExplanationDocument, SummaryDocument};
+use tidegate_views::protocol::OperationDetails;
+use tidegate_views::{ExplanationDocument, SummaryDocument};
 
 /// Returns true if an error affects only an operation's details and not its summary.
 pub(super) fn affects_only_details(error: &LogError) -> bool {

@@ -5,9 +5,9 @@ use tidegate_lifecycle::operation::{Input, OperationEvent};
 use tidegate_model::{OperationId, Requester};
 use tidegate_oplog::TypedLog as _;
 use tidegate_state::error::ServiceError;
+use tidegate_views::protocol::OperationAction;
 
 use super::Queries;
-use crate::control::protocol::OperationAction;
 
 impl Queries {
     /// Forwards a user's request. Returns once the request is durable. Returns true if this process is

@@ -1,16 +1,16 @@
 //! Replies to requests from other processes.
 
 use tidegate_application::credentials;
+use tidegate_appset_controller::redact_appset;
 use tidegate_executor::EngineError;
 use tidegate_model::Plan;
 use tidegate_oplog::Lookup;
 use tidegate_state::error::{ErrorCategory, ServiceError};
 use tidegate_state::operations;
 use tidegate_state::summaries::PlanSummary;
+use tidegate_views::protocol::{Reply, Request};
 
 use super::Queries;
-use crate::appsets::redact_appset;
-use crate::control::protocol::{Reply, Request};
 
 impl Queries {
     /// Returns the reply to another process's request.

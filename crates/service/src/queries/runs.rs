@@ -3,9 +3,9 @@
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::StreamId;
 use tidegate_state::error::ServiceError;
+use tidegate_views::runs::{RunSummary, RunWithEvents};
 
 use super::Queries;
-use crate::documents::runs::{RunSummary, RunWithEvents};
 use crate::runs;
 
 impl Queries {

@@ -2,11 +2,11 @@
 //! unauthorized.
 
 use serde_json::{Value, json};
+use tidegate_app_controller::ApplicationService;
 use tidegate_application::AppKey;
 use tidegate_application::approval::{
     APPROVAL_ANNOTATION, APPROVERS_ANNOTATION, requested_plan, waiting_plan,
 };
-use tidegate_service::applications::ApplicationService;
 use tidegate_state::summaries::{PlanState, PlanSummary};
 use tidegate_testkit::simulate::Rng;
 

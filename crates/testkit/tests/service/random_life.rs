@@ -10,9 +10,9 @@ use tidegate_application::approval::approval_condition_message;
 use tidegate_cluster::Cluster as _;
 use tidegate_model::argo::{Application, SyncStatusCode};
 use tidegate_model::{Gvk, HealthStatus};
-use tidegate_service::appsets::AppSetAction;
 use tidegate_testkit::crash::CrashPoints;
 use tidegate_testkit::simulate::Rng;
+use tidegate_views::appset_actions::AppSetAction;
 
 use crate::approval;
 use crate::invariants;

@@ -9,8 +9,8 @@ use tidegate_cluster::{Cluster as _, DeleteRequest};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::Gvk;
 use tidegate_model::argo::{OperationRequest, SyncOperation};
-use tidegate_service::appsets::AppSetAction;
 use tidegate_testkit::simulate::Rng;
+use tidegate_views::appset_actions::AppSetAction;
 
 use crate::approval::{self, ApprovalApp};
 use crate::invariants::{Commit, Membership};

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tidegate_app_controller::{ApplicationService, Destinations, ManagedApplications, SourceSettings};
+use tidegate_appset_controller::{AppSetController, AppSetOptions, AppSetService};
 use tidegate_cluster::sim::{AuditEntry, Clock, Faults, SimCluster, SimConfig};
 use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
 use tidegate_executor::{Clock as _, Engine, SystemClock};
@@ -14,8 +16,6 @@ use tidegate_health::HealthRules;
 use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, all_crds};
 use tidegate_model::{Destination, Gvk, Object, OperationId, Timestamp};
 use tidegate_oplog::{Log, MemoryLog};
-use tidegate_service::applications::{ApplicationService, Destinations, ManagedApplications, SourceSettings};
-use tidegate_service::appsets::{AppSetController, AppSetOptions, AppSetService};
 use tidegate_service::control::client;
 use tidegate_state::gates::GateFile;
 use tidegate_state::notices::Notices;

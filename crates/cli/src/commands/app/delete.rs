@@ -7,8 +7,8 @@ use tidegate_application::deletion::{self, DELETION_CONDITION};
 use tidegate_application::operation;
 use tidegate_model::argo::{Application, ApplicationCondition, ConditionType, OperationRequest};
 use tidegate_model::{Cascade, OperationPhase, format_duration};
-use tidegate_service::control::protocol::Request;
-use tidegate_service::documents::deletion::{DeletionPlan, DeletionStep};
+use tidegate_views::deletion::{DeletionPlan, DeletionStep};
+use tidegate_views::protocol::Request;
 use tokio::time::Instant;
 
 use super::find_each;

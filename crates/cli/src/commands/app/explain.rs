@@ -6,10 +6,10 @@ use tidegate_application::{approval, instance_name, operation};
 use tidegate_applicationset::ownership::owning_appset;
 use tidegate_model::OperationId;
 use tidegate_model::argo::Application;
-use tidegate_service::control::protocol::{Reply, Request};
-use tidegate_service::documents::ExplanationDocument;
 use tidegate_service::{application_access, operation_access};
 use tidegate_state::summaries::ApplicationSummary;
+use tidegate_views::ExplanationDocument;
+use tidegate_views::protocol::{Reply, Request};
 
 use super::full_name;
 use super::service_client::ServiceClient;

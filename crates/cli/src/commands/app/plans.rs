@@ -1,10 +1,10 @@
 //! `tidegate app plan`, `plans` and `approve`: an Application's stored plans.
 
+use tidegate_app_controller::sync_request::{self, SyncParameters};
 use tidegate_model::WaveNumbers;
-use tidegate_service::applications::sync_request::{self, SyncParameters};
-use tidegate_service::control::protocol::Request;
-use tidegate_service::documents::plan::stored_plan_document;
 use tidegate_state::summaries::PlanSummary;
+use tidegate_views::plan::stored_plan_document;
+use tidegate_views::protocol::Request;
 
 use super::sync::{operation_resource, source_revisions};
 use super::transport::Transport;

@@ -10,14 +10,14 @@ use tidegate_model::{Cascade, OperationId, Plan, Warning};
 use tidegate_server::{ApiClient, HookOutputStream};
 use tidegate_service::application_access::{self, ApplicationListing};
 use tidegate_service::control::client;
-use tidegate_service::control::protocol::{Reply, Request};
-use tidegate_service::documents::ExplanationDocument;
-use tidegate_service::documents::deletion::DeletionPlan;
-use tidegate_service::documents::output::OutputDocument;
 use tidegate_service::operation_access;
 use tidegate_state::error::ServiceError;
 use tidegate_state::state_dir::{StateDir, suggest_remote};
 use tidegate_state::summaries::{PlanSummary, SyncWindowSummary};
+use tidegate_views::ExplanationDocument;
+use tidegate_views::deletion::DeletionPlan;
+use tidegate_views::output::OutputDocument;
+use tidegate_views::protocol::{Reply, Request};
 
 use crate::args::ServiceArgs;
 use crate::error::CliError;

@@ -1,10 +1,10 @@
 //! `tidegate app sync`: syncs one or more applications.
 
+use tidegate_app_controller::sync_request::{self, SyncParameters};
 use tidegate_application::operation::set_reason;
 use tidegate_model::ResourceSelector;
 use tidegate_model::argo::{Application, OperationResource};
-use tidegate_service::applications::sync_request::{self, SyncParameters};
-use tidegate_service::control::protocol::Request;
+use tidegate_views::protocol::Request;
 
 use super::app_wait::{AwaitedOperation, wait_until_finished};
 use super::service_client::ServiceClient;

@@ -11,11 +11,11 @@ use tidegate_application::AppKey;
 use tidegate_application::supersede::OPERATION_REFUSED_CONDITION;
 use tidegate_model::Cascade;
 use tidegate_model::argo::{Application, ApplicationCondition};
-use tidegate_service::control::protocol::Request;
 use tidegate_service::direct_client::{ApplicationWatch, DirectClient, Resource};
-use tidegate_service::documents::deletion::DeletionPlan;
 use tidegate_state::error::ServiceError;
 use tidegate_state::summaries::SyncWindowSummary;
+use tidegate_views::deletion::DeletionPlan;
+use tidegate_views::protocol::Request;
 use tokio::time::Instant;
 
 use super::service_client::ServiceClient;

@@ -3,9 +3,9 @@
 use tidegate_applicationset::rollout::qualified_name;
 use tidegate_model::argo::ApplicationSet;
 use tidegate_service::application_access::{self, AppSetListing};
-use tidegate_service::appsets::{AppSetDeletionPreview, AppSetExplanation};
-use tidegate_service::control::protocol::Request;
 use tidegate_state::error::ServiceError;
+use tidegate_views::appset_actions::{AppSetDeletionPreview, AppSetExplanation};
+use tidegate_views::protocol::Request;
 
 use crate::commands::app::service_client::ServiceClient;
 use crate::error::CliError;

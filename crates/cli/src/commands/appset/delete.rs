@@ -7,8 +7,8 @@ use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_lifecycle::teardown::{OrderKind, TeardownView};
 use tidegate_model::argo::{Application, ApplicationSet};
 use tidegate_model::{Requester, format_duration};
-use tidegate_service::appsets::AppSetDeletionPreview;
-use tidegate_service::control::protocol::Request;
+use tidegate_views::appset_actions::AppSetDeletionPreview;
+use tidegate_views::protocol::Request;
 
 use super::files::AppSetFiles;
 use super::{client, plan};

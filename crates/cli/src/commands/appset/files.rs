@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
+use tidegate_app_controller::RepositoryFiles;
+use tidegate_app_controller::generator_inputs::RepositoryInputs;
 use tidegate_applicationset::ignored::ignored_settings;
 use tidegate_applicationset::rollout::TargetIdentities;
 use tidegate_applicationset::sync_policy;
@@ -15,8 +17,6 @@ use tidegate_generate::{GenerateOutcome, GenerateOutput, Options, Problem, gener
 use tidegate_model::Gvk;
 use tidegate_model::argo::{self, API_VERSION, ApplicationSet};
 use tidegate_planner::Target;
-use tidegate_service::applications::RepositoryFiles;
-use tidegate_service::generator_inputs::RepositoryInputs;
 use tidegate_source::{RemoteAccess, Repositories};
 
 use crate::args::GeneratorArgs;

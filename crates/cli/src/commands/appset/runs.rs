@@ -1,8 +1,8 @@
 //! `appset runs`, `appset show-run` and `appset export-run`: records of rollouts and deletions.
 
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_service::documents::runs::{RunSummary, RunWithEvents};
 use tidegate_service::{operation_access, runs};
+use tidegate_views::runs::{RunSummary, RunWithEvents};
 
 use crate::args::{ExportRunArgs, Format, RecordFormat, RunsArgs, ServiceArgs, ShowRunArgs};
 use crate::commands::app::service_client::ServiceClient;

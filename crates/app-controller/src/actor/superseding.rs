@@ -1,0 +1,162 @@
+//! Handles requests and revisions that arrive while an operation is running.
+
+use ractor::ActorRef;
+use tidegate_application::operation::{self, EngineProgress};
+use tidegate_application::refresh::RefreshLevel;
+use tidegate_application::sources::revisions_of_fields;
+use tidegate_application::supersede::{
+    self, ManifestComparison, NEW_REVISION_CONDITION, OPERATION_REFUSED_CONDITION, POLICY_INFO,
+    SupersedeDecision, SupersedeInputs,
+};
+use tidegate_model::argo::OperationRequest;
+use tidegate_model::{OperationId, Timestamp};
+
+use super::ActorState;
+use crate::comparison_result::OperationRelation;
+use crate::messages::AppMessage;
+use crate::run_operation;
+
+/// Requests that are waiting for the current operation to end.
+#[derive(Default)]
+pub(super) struct SupersedeState {
+    /// Operation that is being ended so that another operation can start.
+    ending_operation: Option<OperationId>,
+    /// Current step of the operation, if the step must not be interrupted.
+    uninterruptible_step: Option<String>,
+    /// Relation between the last comparison's manifests and the manifests of the operation that was running
+    /// when the comparison started.
+    last_comparison: OperationRelation,
+    /// Revisions that were compared last.
+    revisions: Vec<String>,
+}
+
+impl ActorState {
+    /// Handles an operation that a client has written to the resource. The client can't receive a response,
+    /// so a rejection is shown as a condition until the running operation ends.
+    pub(super) fn handle_written_operation(&mut self, request: OperationRequest) {
+        if self.application.operation.is_none() {
+            self.application.operation = Some(request);
+            return;
+        }
+        let refused = self.set_operation(supersede::normalize_written_request(request), None).err().map(|reason| {
+            format!(
+                "the operation in the resource is rejected: {reason}; set {POLICY_INFO} in the operation's info \
+                 to queue to run the operation after the running operation, or to supersede to replace the \
+                 running operation"
+            )
+        });
+        self.set_condition(OPERATION_REFUSED_CONDITION, refused.as_slice(), self.now());
+    }
+
+    /// Requests a comparison before a retry that may use a newer revision.
+    pub(super) fn compare_before_retry(&mut self, progress: &EngineProgress) {
+        let takes_newest = |request: &tidegate_model::argo::OperationRequest| {
+            request.retry.as_ref().is_some_and(|retry| retry.refresh)
+        };
+        let state = self.application.status.operation_state.as_ref();
+        let is_news = state.is_none_or(|state| state.message != progress.message);
+        if is_news
+            && supersede::awaits_retry(&progress.message)
+            && self.application.operation.as_ref().is_some_and(takes_newest)
+        {
+            self.request_comparison(RefreshLevel::Forced);
+        }
+    }
+
+    /// Records the relation between a finished comparison's manifests and the running operation's manifests.
+    /// The rest of the comparison's outcome is in the status.
+    pub(super) fn record_operation_comparison(&mut self, compared: OperationRelation) {
+        (self.supersede_state.last_comparison, self.supersede_state.revisions) =
+            (compared, self.newest_revisions());
+    }
+
+    fn newest_revisions(&self) -> Vec<String> {
+        let newest = self.application.status.sync.as_ref();
+        newest.map(|sync| revisions_of_fields(&sync.revision, &sync.revisions)).unwrap_or_default()
+    }
+
+    /// Returns the relation between the newest manifests and the running operation's manifests, or `None`
+    /// until a comparison has covered both. Comparisons by an earlier process, with a different operation or
+    /// with other revisions don't count.
+    fn newest_manifests(&self) -> Option<ManifestComparison> {
+        let SupersedeState { last_comparison, revisions, .. } = &self.supersede_state;
+        let current = self.application.operation.as_ref().and_then(operation::engine_id)?;
+        let is_about = last_comparison.operation == Some(current) && *revisions == self.newest_revisions();
+        is_about.then_some(last_comparison.newest)
+    }
+
+    /// Requests a comparison if there are newer revisions whose manifests haven't been compared with the
+    /// operation's manifests.
+    pub(super) fn compare_newer_revisions(&mut self) {
+        if supersede::has_newer_revisions(&self.application) && self.newest_manifests().is_none() {
+            self.request_comparison(RefreshLevel::Recent);
+        }
+    }
+
+    /// Decides from the last comparison if the operation must end, and sets the condition about waiting
+    /// requests.
+    pub(super) fn decide_supersede(&mut self, now: Timestamp) -> SupersedeDecision {
+        let newest = self.newest_manifests().unwrap_or_default();
+        if self.problem.is_none() {
+            supersede::set_retry_successor(&mut self.application, newest);
+        }
+        let is_at_work = self.application.operation.is_some();
+        let is_held =
+            is_at_work && self.shared.sync_windows(&self.application).find_hold(false, now).is_some();
+        let decided = supersede::decide_supersede(
+            &self.application,
+            SupersedeInputs { is_blocked: is_held, newest_manifests: newest },
+            now,
+        );
+        let text = match &decided {
+            SupersedeDecision::Continue => None,
+            SupersedeDecision::Finish(reason) => Some(reason.clone()),
+            SupersedeDecision::Supersede { why, .. } => {
+                Some(match &self.supersede_state.uninterruptible_step {
+                    Some(uninterruptible_step) => format!("{why}: {uninterruptible_step}"),
+                    None => why.clone(),
+                })
+            }
+        };
+        self.set_condition(NEW_REVISION_CONDITION, text.as_slice(), now);
+        if self.application.operation.is_none() {
+            self.set_condition(OPERATION_REFUSED_CONDITION, &[], now);
+        }
+        decided
+    }
+
+    /// Ends the operation if this was decided and the operation can currently be ended safely. The actor
+    /// calls this function again whenever the operation makes progress.
+    pub(super) async fn supersede_operation(
+        &mut self,
+        myself: &ActorRef<AppMessage>,
+        decided: SupersedeDecision,
+    ) {
+        let current = self.application.operation.as_ref().and_then(operation::engine_id);
+        let (SupersedeDecision::Supersede { by, when, .. }, Some(id)) = (decided, current) else {
+            (self.supersede_state.ending_operation, self.supersede_state.uninterruptible_step) = (None, None);
+            return;
+        };
+        if self.supersede_state.ending_operation == Some(id) {
+            return;
+        }
+        let uninterruptible_step = match run_operation::supersede(&self.shared, id, by, when).await {
+            Ok(()) => {
+                tracing::info!(application = %self.key, operation = %id, "operation superseded");
+                self.supersede_state.ending_operation = Some(id);
+                None
+            }
+            Err(reason) => Some(reason),
+        };
+        if self.supersede_state.uninterruptible_step != uninterruptible_step {
+            self.supersede_state.uninterruptible_step = uninterruptible_step;
+            // Trigger a step that publishes the change. Otherwise, the change would remain unpublished until
+            // the next message.
+            drop(myself.send_message(AppMessage::RelatedChanged));
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+mod tests;

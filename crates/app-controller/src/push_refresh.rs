@@ -1,0 +1,153 @@
+//! Push events from Git servers. Each repository is observed immediately. After that, the affected
+//! Applications are compared.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ractor::ActorRef;
+use tidegate_application::AppKey;
+use tidegate_application::push_events::{PATHS_ANNOTATION, PushEvent};
+use tidegate_application::refresh::RefreshLevel;
+use tidegate_model::argo::Application;
+use tidegate_source::{Address, UsedDependency, allows, is_affected};
+
+use super::application_cache::ApplicationCache;
+use super::manifests::Manifests;
+use super::messages::SupervisorMessage;
+use super::projects;
+
+/// A source's own manifest folder, as written in the annotation that lists paths.
+const OWN_FOLDER: &str = ".";
+
+/// Applications to compare, and their priority.
+pub type AffectedApplications = BTreeMap<AppKey, PushPriority>;
+
+/// Priority of comparisons after a push. Thousands of Applications may use a repository, but a push changes
+/// only a few of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PushPriority {
+    /// A file in the Application's manifest folder has changed, or the event doesn't list the changed files.
+    First,
+    Later,
+}
+
+/// Repositories that are being observed, and the Applications to compare after the next observation. All
+/// requests that arrive during an observation share the next observation.
+#[derive(Clone, Default)]
+pub struct RepositoryObservations(Arc<Mutex<BTreeMap<Address, AffectedApplications>>>);
+
+impl RepositoryObservations {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Address, AffectedApplications>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Observes a repository, and then compares the given Applications.
+    pub fn start(
+        &self,
+        address: Address,
+        applications: AffectedApplications,
+        manifests: &Arc<Manifests>,
+        to: &ActorRef<SupervisorMessage>,
+    ) {
+        let mut waiting = self.lock();
+        if let Some(others) = waiting.get_mut(&address) {
+            applications.into_iter().for_each(|(key, turn)| add_application(others, key, turn));
+            return;
+        }
+        waiting.insert(address.clone(), applications);
+        let (looks, manifests, to) = (self.clone(), Arc::clone(manifests), to.clone());
+        tokio::spawn(async move {
+            while let Some(next) = looks.take_next(&address) {
+                drop(manifests.observe(Some(address.clone())).await);
+                for key in by_priority(next) {
+                    drop(to.send_message(SupervisorMessage::Compare { key, level: RefreshLevel::Latest }));
+                }
+            }
+        });
+    }
+
+    /// Returns the Applications that are waiting for the next observation. If there are none, ends the
+    /// observations of this repository and returns `None`.
+    fn take_next(&self, address: &Address) -> Option<AffectedApplications> {
+        let mut waiting = self.lock();
+        let next = waiting.get_mut(address).map(std::mem::take).filter(|next| !next.is_empty());
+        if next.is_none() {
+            waiting.remove(address);
+        }
+        next
+    }
+}
+
+fn add_application(meant: &mut AffectedApplications, key: AppKey, turn: PushPriority) {
+    let earliest = meant.entry(key).or_insert(turn);
+    *earliest = turn.min(*earliest);
+}
+
+fn by_priority(meant: AffectedApplications) -> impl Iterator<Item = AppKey> {
+    let mut all: Vec<(AppKey, PushPriority)> = meant.into_iter().collect();
+    all.sort_by_key(|(_, turn)| *turn);
+    all.into_iter().map(|(key, _)| key)
+}
+
+/// Returns the Applications affected by pushes, grouped by changed repository.
+pub fn affected_applications(
+    pushes: &[PushEvent],
+    cache: &ApplicationCache,
+    manifests: &Manifests,
+) -> BTreeMap<Address, AffectedApplications> {
+    let mut meant: BTreeMap<Address, AffectedApplications> = BTreeMap::new();
+    for (key, application) in cache.all() {
+        let beside = manifests.dependencies_of(&key).into_iter();
+        // The relevant files of a dependency aren't known, so any pushed change may affect the Application.
+        let is_about = |used: &UsedDependency| pushes.iter().any(|push| is_changed(push, &used.source, ""));
+        let beside = beside.filter(is_about).map(|used| (used.address, PushPriority::Later));
+        for (address, turn) in changed_repositories(pushes, &application, manifests).into_iter().chain(beside)
+        {
+            add_application(meant.entry(address).or_default(), key.clone(), turn);
+        }
+    }
+    meant
+}
+
+/// Returns an Application's repositories in which a relevant change was made.
+fn changed_repositories(
+    pushes: &[PushEvent],
+    application: &Application,
+    manifests: &Manifests,
+) -> Vec<(Address, PushPriority)> {
+    let paths = application.annotation(PATHS_ANNOTATION).unwrap_or_default();
+    let is_about = |source: &&_, paths| pushes.iter().any(|push| is_changed(push, source, paths));
+    let turn =
+        |source: &_| if is_about(&source, OWN_FOLDER) { PushPriority::First } else { PushPriority::Later };
+    let (sources, project) = (application.sources().iter(), projects::project_name(application));
+    let sources = sources.filter(|source| is_about(source, paths));
+    sources.filter_map(|source| Some((manifests.address(source, project)?, turn(source)))).collect()
+}
+
+fn is_changed(push: &PushEvent, source: &tidegate_model::argo::ApplicationSource, paths: &str) -> bool {
+    push.is_to(source)
+        && push.can_move(&source.target_revision, allows)
+        && is_affected(paths, &source.path, push.files())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn applications_with_changed_files_are_compared_first_and_once() {
+        let mut meant = AffectedApplications::new();
+        for (name, turn) in [
+            ("b", PushPriority::Later),
+            ("d", PushPriority::First),
+            ("a", PushPriority::Later),
+            ("c", PushPriority::First),
+            ("b", PushPriority::First),
+            ("c", PushPriority::Later),
+        ] {
+            add_application(&mut meant, AppKey::parse(name), turn);
+        }
+        let names: Vec<String> = by_priority(meant).map(|key| key.name).collect();
+        assert_eq!(names, ["b", "c", "d", "a"]);
+    }
+}

@@ -1,0 +1,272 @@
+//! Runs the operation that an Application requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tidegate_application::AppKey;
+use tidegate_application::approval;
+use tidegate_application::deletion::unfounded_deletion_message;
+use tidegate_application::operation::{self, EngineProgress};
+use tidegate_executor::{Clock as _, EngineError, SystemClock, Targets};
+use tidegate_lifecycle::operation::OperationView;
+use tidegate_model::argo::Application;
+use tidegate_model::{ClaimConflictPolicy, ClaimHolder, Destination, OperationId, SafePoint};
+
+use super::admission::{admit, check_signatures};
+use super::kubernetes_events::write_refusal_event;
+use super::messages::AppMessage;
+use super::operation_history::{load_operation, progress_from_summary, progress_from_view};
+use super::operation_start::{
+    StartError, allow_fetched, check_options, check_selection, operation_targets, window_error,
+};
+use super::shared_state::{RevisionLookup, SharedState};
+use super::{delete, plan_approval};
+
+/// Minimum interval between updates of an operation's status.
+const STATUS_INTERVAL_MIN: Duration = Duration::from_millis(500);
+/// Time limit for terminating an operation.
+const TERMINATION_TIMEOUT: Duration = Duration::from_secs(2);
+/// Delay before calling the engine again after an internal error.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Delay before contacting an unreachable cluster again.
+const UNREACHABLE_RETRY_DELAY: Duration = Duration::from_secs(5);
+
+/// Returns the revisions that an operation will deploy and the operation's ID. Doesn't start the operation.
+pub async fn prepare(
+    shared: &Arc<SharedState>,
+    application: &Application,
+) -> Result<(Vec<String>, OperationId), String> {
+    let request = application.operation.clone().unwrap_or_default();
+    if let Some(reason) = unfounded_deletion_message(application) {
+        return Err(reason);
+    }
+    if operation::deletion_cascade(&request).is_some() {
+        return delete::prepare(shared, application).await;
+    }
+    if let Some(hash) = approval::requested_plan(&request) {
+        return plan_approval::prepare(shared, application, hash).await;
+    }
+    let (place, policy) = admit(shared, application).map_err(|none| none.to_string())?;
+    let windows = shared.projects.sync_windows(application, &place.target);
+    // An automated operation waits in the engine instead.
+    if let Some(held) = windows.find_hold(true, SystemClock.now()).filter(|_| !policy.is_automated) {
+        return Err(window_error(&held));
+    }
+    check_options(&request)?;
+    let refused = |error: operation::OperationRefusal| error.to_string();
+    let sources = operation::operation_sources(application, &request).map_err(refused)?;
+    let revisions = operation::operation_revisions(&request, &sources).map_err(refused)?;
+    let names = revisions.clone();
+    let revisions =
+        shared.resolve_revisions(application, (&sources, revisions), RevisionLookup::NewObservation).await?;
+    check_signatures(shared, application, (&sources, &revisions), names).await?;
+    if request.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty()) {
+        match shared.render_manifests((application, &place), &sources, &revisions).await {
+            Ok(manifests) => check_selection(application, &request, &manifests.targets, &place.namespace)?,
+            // The operation will wait for its cluster, like an operation without a selection.
+            Err(unmade) if unmade.is_cluster_unreachable => {}
+            Err(unmade) => return Err(unmade.message),
+        }
+    }
+    // Reject invalid requests now, before the engine receives them.
+    operation::sync_request(application, &request, (place.destination, place.namespace), &revisions)
+        .map_err(refused)?;
+    let id = shared.engine.next_id().await.map_err(|error| error.to_string())?;
+    Ok((revisions, id))
+}
+
+/// Runs the operation until it finishes, and reports its progress to the actor.
+pub async fn run(
+    shared: Arc<SharedState>,
+    mut application: Arc<Application>,
+    operation: OperationId,
+    actor: ActorRef<AppMessage>,
+) {
+    let notify = |progress| {
+        drop(actor.send_message(AppMessage::OperationProgress { operation, progress: Box::new(progress) }))
+    };
+    // An operation on an unreachable cluster resumes once that cluster is back. By then, the Application may
+    // have a different destination.
+    match find_open_operation(&shared, operation).await {
+        Some((there, view)) if !shared.destinations.is_reachable(&there) => {
+            let message =
+                format!("waiting for the {there}, where the operation runs: the cluster is unreachable");
+            notify(EngineProgress { message, ..progress_from_view(view) });
+            shared.destinations.await_recorded(&there).await;
+        }
+        Some(_) => {}
+        None => shared.destinations.await_reachable(&application.spec.destination).await,
+    }
+    loop {
+        match begin(&shared, &application, operation).await {
+            Ok(()) => return follow_progress(&shared, operation, notify).await,
+            Err(StartError::Unreachable(why)) => {
+                let reason = format!("waiting for its cluster: {why}");
+                drop(actor.send_message(AppMessage::OperationWaits { operation, reason }));
+                tokio::time::sleep(UNREACHABLE_RETRY_DELAY).await;
+                // By now, the Application may have a different destination.
+                let now = shared.application_cache.get(&AppKey::of(&application));
+                let is_same = |now: &Arc<Application>| {
+                    now.operation.as_ref().and_then(operation::engine_id) == Some(operation)
+                };
+                application = now.filter(is_same).unwrap_or(application);
+            }
+            Err(StartError::Refused(message)) => {
+                notify(EngineProgress::rejected(message.clone(), SystemClock.now()));
+                return write_refusal_event(&shared, &application, &message).await;
+            }
+            Err(StartError::Stopped) => return,
+        }
+    }
+}
+
+/// Returns an operation's cluster and state, if the operation has started and hasn't finished.
+async fn find_open_operation(
+    shared: &Arc<SharedState>,
+    operation: OperationId,
+) -> Option<(Destination, OperationView)> {
+    let log = Arc::clone(&shared.log);
+    let looking = tokio::task::spawn_blocking(move || load_operation(&log, operation)).await;
+    let (request, view) = looking.ok()?.ok()??;
+    view.finished_at.is_none().then_some((request.destination, view))
+}
+
+/// Terminates an operation. Returns once the termination is durable. Returns false if the engine doesn't have
+/// the operation.
+pub async fn terminate(shared: &Arc<SharedState>, operation: OperationId, by: &str) -> Result<bool, String> {
+    let ending = async {
+        match shared.engine.terminate(operation, by).await {
+            // The operation is in the log but isn't running, so it must be resumed before it can be
+            // terminated.
+            Err(EngineError::NotRunning { .. }) => match shared.engine.resume(operation).await {
+                Ok(()) => shared.engine.terminate(operation, by).await,
+                other => other,
+            },
+            other => other,
+        }
+    };
+    match tokio::time::timeout(TERMINATION_TIMEOUT, ending).await {
+        Ok(Ok(()) | Err(EngineError::AlreadyFinished { .. })) => Ok(true),
+        Ok(Err(EngineError::UnknownOperation { .. })) => Ok(false),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the engine does not respond; retry, or restart the process".to_owned()),
+    }
+}
+
+/// Stops an operation in favor of another sync, if that is safe. Returns once the stop is durable. The error
+/// explains why the operation can't be stopped.
+pub async fn supersede(
+    shared: &Arc<SharedState>,
+    operation: OperationId,
+    by: ClaimHolder,
+    when: SafePoint,
+) -> Result<(), String> {
+    let ending = shared.engine.supersede(operation, by, when);
+    match tokio::time::timeout(TERMINATION_TIMEOUT, ending).await {
+        Ok(Ok(()) | Err(EngineError::AlreadyFinished { .. })) => Ok(()),
+        Ok(Err(EngineError::UnknownOperation { .. } | EngineError::NotRunning { .. })) => {
+            Err("the operation has not started yet".to_owned())
+        }
+        Ok(Err(EngineError::Rejected { reason, .. })) => Err(reason),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the engine does not respond".to_owned()),
+    }
+}
+
+async fn begin(
+    shared: &Arc<SharedState>,
+    application: &Application,
+    operation: OperationId,
+) -> Result<(), StartError> {
+    match shared.engine.resume(operation).await {
+        Ok(()) | Err(EngineError::AlreadyFinished { .. }) => return Ok(()),
+        Err(EngineError::UnknownOperation { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let requested = application.operation.clone().unwrap_or_default();
+    if let Some(reason) = unfounded_deletion_message(application) {
+        return Err(StartError::Refused(reason));
+    }
+    if operation::deletion_cascade(&requested).is_some() {
+        let (request, targets) =
+            delete::engine_request(shared, application).await.map_err(StartError::Refused)?;
+        return Ok(shared
+            .engine
+            .ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Queue)
+            .await?);
+    }
+    if let Some(hash) = approval::requested_plan(&requested) {
+        return plan_approval::begin_plan(shared, application, (&requested, operation), hash).await;
+    }
+    let policy = shared.approval_policy(application).map_err(StartError::Refused)?;
+    plan_approval::refuse_unapproved(&policy, &requested).map_err(StartError::Refused)?;
+    let refused = |error: operation::OperationRefusal| StartError::Refused(error.to_string());
+    let sources = operation::operation_sources(application, &requested).map_err(refused)?;
+    let revisions = operation::operation_revisions(&requested, &sources).map_err(refused)?;
+    // Check again that the request is permitted. In addition, every write is checked.
+    let (place, mandate) = admit(shared, application)?;
+    let windows = shared.projects.sync_windows(application, &place.target).stored_form;
+    let names = operation::revision_names(&requested);
+    check_signatures(shared, application, (&sources, &revisions), names)
+        .await
+        .map_err(StartError::Refused)?;
+    let manifests = shared.render_manifests((application, &place), &sources, &revisions).await?;
+    let to = (place.destination, place.namespace);
+    let request = shared.operation_request(application, &requested, to, &revisions).map_err(refused)?;
+    let held = operation_targets(shared.gates.read().await, windows, allow_fetched(mandate, &manifests));
+    let targets = Targets { targets: manifests.targets.as_ref().clone(), ..held };
+    // If another operation of the Application is running, for example because of `tidegate sync`, that
+    // operation finishes first.
+    Ok(shared.engine.ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Queue).await?)
+}
+
+/// Reports an operation's progress after each change, but at most once per interval.
+async fn follow_progress(shared: &Arc<SharedState>, operation: OperationId, notify: impl Fn(EngineProgress)) {
+    let engine = &shared.engine;
+    loop {
+        let ended = engine.wait(operation);
+        tokio::pin!(ended);
+        let mut events = engine.events(operation, 0).await.ok();
+        let ended = loop {
+            if let Ok((view, _)) = engine.inspect(operation).await {
+                notify(progress_from_view(view));
+            }
+            let happens = async {
+                tokio::time::sleep(STATUS_INTERVAL_MIN).await;
+                match &mut events {
+                    Some(events) => drop(events.next().await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                ended = &mut ended => break ended,
+                () = happens => {}
+            }
+        };
+        match ended {
+            Ok(view) => return notify(progress_from_view(view)),
+            Err(EngineError::ShuttingDown | EngineError::Stopped | EngineError::LogFailed { .. }) => return,
+            Err(error) => {
+                tracing::warn!(%operation, %error, "resuming an operation that is not running");
+                tokio::time::sleep(RETRY_DELAY).await;
+                match engine.resume(operation).await {
+                    // For an old operation, the log may only contain the summary.
+                    Err(EngineError::AlreadyFinished { .. }) => {
+                        if let Some(over) = summary_progress(shared, operation).await {
+                            return notify(over);
+                        }
+                    }
+                    Err(error) => tracing::warn!(%operation, %error, "failed to resume an operation"),
+                    Ok(()) => {}
+                }
+            }
+        }
+    }
+}
+
+async fn summary_progress(shared: &Arc<SharedState>, operation: OperationId) -> Option<EngineProgress> {
+    let all = shared.engine.list().await.ok()?;
+    all.into_iter().find(|summary| summary.operation == operation).map(progress_from_summary)
+}

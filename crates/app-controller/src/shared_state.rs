@@ -1,0 +1,205 @@
+//! State that all Applications of a process share.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tidegate_application::AppKey;
+use tidegate_application::approval::ApprovalPolicy;
+use tidegate_application::operation;
+use tidegate_application::push_events::WebhookChanges;
+use tidegate_application::sources::Sources;
+use tidegate_application::sync_windows::SyncWindows;
+use tidegate_executor::Engine;
+use tidegate_health::HealthRules;
+use tidegate_model::argo::{Application, OperationRequest};
+use tidegate_model::{Destination, SyncRequest};
+use tidegate_oplog::Log;
+use tidegate_source::Address;
+use tidegate_state::gates::GateFile;
+use tidegate_state::stored_plans::StoredPlans;
+use tidegate_stores::applications::ApplicationStore;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{broadcast, watch};
+
+use super::application_cache::ApplicationCache;
+use super::deletion_queue::DeletionQueue;
+use super::dependency_graph::DependencyGraph;
+use super::destinations::Destinations;
+use super::git_metrics::GitRequests;
+use super::manifests::Manifests;
+use super::messages::ChangedRepositories;
+use super::projects::{Projects, project_name};
+use super::push_refresh::RepositoryObservations;
+use super::reconcile_metrics::ReconcileMetrics;
+use super::watches::WatchRegistry;
+
+/// Applications whose published state hasn't been persisted yet.
+#[derive(Default)]
+pub struct UnpersistedApplications(Mutex<BTreeSet<AppKey>>);
+
+impl UnpersistedApplications {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<AppKey>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn add(&self, key: &AppKey) {
+        self.lock().insert(key.clone());
+    }
+
+    pub fn remove(&self, key: &AppKey) {
+        self.lock().remove(key);
+    }
+
+    /// Removes and returns all keys.
+    pub fn take(&self) -> BTreeSet<AppKey> {
+        std::mem::take(&mut *self.lock())
+    }
+}
+
+pub struct SharedState {
+    pub engine: Engine,
+    pub log: Log,
+    pub store: Arc<dyn ApplicationStore>,
+    pub destinations: Destinations,
+    pub projects: Arc<Projects>,
+    pub manifests: Arc<Manifests>,
+    pub rules: HealthRules,
+    /// Gate definitions.
+    pub gates: GateFile,
+    /// Stored plans.
+    pub plans: Option<Arc<StoredPlans>>,
+    /// Interval between comparisons of an Application without known changes.
+    pub interval: Duration,
+    /// Fixed delay between waves, if any.
+    pub wave_delay: Option<Duration>,
+    /// Default sync options, which an Application can override.
+    pub default_options: &'static [&'static str],
+    pub application_cache: ApplicationCache,
+    pub unpersisted: UnpersistedApplications,
+    pub dependencies: DependencyGraph,
+    /// Order in which each ApplicationSet's Applications are deleted.
+    pub deletion_queue: DeletionQueue,
+    pub watches: WatchRegistry,
+    pub reconcile_metrics: ReconcileMetrics,
+    /// Number of messages that the Application and ApplicationSet actors have handled.
+    pub steps: watch::Sender<u64>,
+    /// Metrics for requests to Git repositories.
+    pub git_requests: GitRequests,
+    pub observations: RepositoryObservations,
+    /// Sender for repositories whose refs have changed.
+    pub changed_repositories: UnboundedSender<ChangedRepositories>,
+    /// Push events from Git servers.
+    pub push_events: broadcast::Sender<Arc<WebhookChanges>>,
+    /// Number of the most recently requested store read whose changes have been forwarded.
+    pub store_reads: watch::Sender<u64>,
+}
+
+/// Observation that is used to resolve revisions to commits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum RevisionLookup {
+    /// The last observation of the repository.
+    LastObservation,
+    /// A new observation. All Applications that use a changed repository are notified.
+    NewObservation,
+    /// A new observation for an Application's own comparison. All other Applications that use a changed
+    /// repository are notified.
+    OwnComparison,
+}
+
+impl SharedState {
+    /// Counts a message that an actor has handled. The count reveals actors that keep waking themselves up
+    /// for no reason.
+    pub fn count_step(&self) {
+        self.steps.send_modify(|steps| *steps = steps.wrapping_add(1));
+    }
+
+    /// Returns the request that starts an operation in the engine.
+    pub fn operation_request(
+        &self,
+        application: &Application,
+        requested: &OperationRequest,
+        to: (Destination, String),
+        revisions: &[String],
+    ) -> Result<SyncRequest, operation::OperationRefusal> {
+        let mut request = operation::sync_request(application, requested, to, revisions)?;
+        add_defaults(&mut request.options.flags, self.default_options);
+        Ok(SyncRequest { wave_delay: self.wave_delay, ..request })
+    }
+
+    /// Returns the request that starts a comparison in the engine.
+    pub fn comparison_request(
+        &self,
+        application: &Application,
+        (destination, namespace): (Destination, String),
+    ) -> SyncRequest {
+        let mut request = operation::comparison_request(application, destination, namespace);
+        add_defaults(&mut request.options.flags, self.default_options);
+        request
+    }
+
+    /// Resolves the revisions of an Application's sources to commits.
+    pub async fn resolve_revisions(
+        &self,
+        application: &Application,
+        wanted: (&Sources, Vec<String>),
+        lookup: RevisionLookup,
+    ) -> Result<Vec<String>, String> {
+        let (resolved, addresses) =
+            self.manifests.resolve(application, wanted, lookup != RevisionLookup::LastObservation).await;
+        let but = (lookup == RevisionLookup::OwnComparison).then(|| AppKey::of(application));
+        self.notify_changed_repositories(addresses, but);
+        resolved
+    }
+
+    /// Compares the Applications that use the given repositories, whose refs have changed.
+    pub fn notify_changed_repositories(&self, addresses: Vec<Address>, except: Option<AppKey>) {
+        if !addresses.is_empty() {
+            // The receiver is gone during shutdown; nothing to do.
+            drop(self.changed_repositories.send(ChangedRepositories { addresses, except }));
+        }
+    }
+
+    /// Returns the approval policy for syncs of an Application, or the reason why it can't be determined.
+    pub fn approval_policy(&self, application: &Application) -> Result<ApprovalPolicy, String> {
+        let (project, _) =
+            self.projects.find(project_name(application)).map_err(|missing| missing.to_string())?;
+        Ok(ApprovalPolicy::from_annotations(application, &project))
+    }
+
+    /// Returns an Application's sync windows.
+    pub fn sync_windows(&self, application: &Application) -> SyncWindows {
+        let place = self.destinations.resolve(&application.spec.destination);
+        place.map(|place| self.projects.sync_windows(application, &place.target)).unwrap_or_default()
+    }
+}
+
+/// Adds the default sync options, except those that are already set.
+fn add_defaults(flags: &mut Vec<String>, defaults: &[&str]) {
+    for option in defaults {
+        let name = option.split('=').next().unwrap_or_default();
+        if !flags.iter().any(|flag| flag.split('=').next() == Some(name)) {
+            flags.push((*option).to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::add_defaults;
+
+    #[test]
+    fn explicit_options_override_the_defaults() {
+        let defaults = ["ServerSideApply=auto"];
+        for (given, expected) in [
+            (&[][..], &["ServerSideApply=auto"][..]),
+            (&["PruneLast=true"], &["PruneLast=true", "ServerSideApply=auto"]),
+            (&["ServerSideApply=false"], &["ServerSideApply=false"]),
+            (&["ServerSideApply=true"], &["ServerSideApply=true"]),
+        ] {
+            let mut flags = given.iter().map(|flag| (*flag).to_owned()).collect();
+            add_defaults(&mut flags, &defaults);
+            assert_eq!(flags, expected);
+        }
+    }
+}

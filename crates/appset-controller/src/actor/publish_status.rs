@@ -1,0 +1,131 @@
+//! An ApplicationSet's published status.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tidegate_applicationset::deletion;
+use tidegate_applicationset::ownership::{Owner, owner_of};
+use tidegate_applicationset::rollout;
+use tidegate_applicationset::status::{
+    ConditionReason, ReconcileFailure, ReconciledState, RolloutStatus, new_status,
+};
+use tidegate_lifecycle::rollout::{self as rollout_of, current_wait, skipped_members};
+use tidegate_lifecycle::teardown;
+
+use super::{
+    ActorState, RETRY_DELAY, STATUS_INTERVAL, WRITE_INTERVAL_MAX, WRITE_INTERVAL_MIN,
+    WRITE_INTERVAL_PER_MEMBER,
+};
+use crate::messages::AppSetMessage;
+
+impl ActorState {
+    /// Publishes and writes the status. If other clients read the status, limits the frequency of writes.
+    pub(super) async fn publish_status(&mut self, myself: &ActorRef<AppSetMessage>) {
+        if self.is_released {
+            return;
+        }
+        let now = self.now();
+        // Thousands of Applications may change at the same time, so limit the number of computations.
+        if self.persisted.is_some() && now < self.status_computed_at + STATUS_INTERVAL {
+            return self.set_alarm(myself, self.status_computed_at + STATUS_INTERVAL);
+        }
+        self.status_computed_at = now;
+        if let Some(status) = self.changed_status() {
+            self.set.status = status;
+        }
+        let waiting = self.own_rollout().and_then(current_wait);
+        let is_same = self.shared.cache.record_rollout(
+            &self.key,
+            waiting,
+            self.skipped_count(),
+            self.awaited_condition(),
+        );
+        if is_same && self.persisted.as_ref() == Some(&self.set) {
+            return;
+        }
+        self.shared.cache.insert(&self.key, Arc::new(self.set.clone()));
+        if self.persisted.as_ref().is_some_and(|persisted| persisted.status == self.set.status) {
+            self.persisted = Some(self.set.clone());
+            return;
+        }
+        if self.shared.store.is_shared() && now < self.persisted_at + self.write_interval() {
+            return self.set_alarm(myself, self.persisted_at + self.write_interval());
+        }
+        match self.shared.store.write_status(&self.set).await {
+            Ok(()) => (self.persisted, self.persisted_at) = (Some(self.set.clone()), now),
+            Err(error) => {
+                tracing::error!(set = %self.key, %error, "failed to store the status of an ApplicationSet");
+                self.set_alarm(myself, now + RETRY_DELAY);
+            }
+        }
+    }
+
+    /// Describes who paused the rollout or deletion. If it isn't paused, describes its longest wait.
+    fn awaited_condition(&self) -> Option<String> {
+        let now = self.now();
+        let at_work = &self.teardowns;
+        let teardown = at_work.last.as_ref().filter(|_| at_work.running.is_some());
+        let witnessed = at_work.unordered.as_ref().filter(|one| one.running.is_some());
+        let explanation = match (teardown, witnessed) {
+            (Some(teardown), _) => teardown::explain(teardown, now),
+            (None, Some(witnessed)) => teardown::explain(&witnessed.state, now),
+            (None, None) => rollout_of::explain(self.own_rollout().filter(|one| !one.is_finished())?, now),
+        };
+        explanation.paused.or_else(|| {
+            let first = explanation.awaited.into_iter().next()?;
+            Some(match first.why.as_str() {
+                // The remaining soak time would be outdated immediately, so omit it.
+                _ if first.what == "soak" => "waits for the soak time of the previous step".to_owned(),
+                "" => format!("waits for {}", first.what),
+                reason => format!("waits for {} ({reason})", first.what),
+            })
+        })
+    }
+
+    /// Returns the number of skipped Applications that the status shows.
+    fn skipped_count(&self) -> u32 {
+        let skipped: BTreeSet<&str> = self.rollouts.last.iter().flat_map(skipped_members).collect();
+        let all = self.set.status.application_status.iter();
+        let number = all.filter(|one| skipped.contains(one.application.as_str())).count();
+        u32::try_from(number).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the interval between writes. The larger a status is, the more expensive each write is for its
+    /// readers.
+    fn write_interval(&self) -> Duration {
+        let number = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
+        WRITE_INTERVAL_MIN.max(WRITE_INTERVAL_PER_MEMBER.saturating_mul(number)).min(WRITE_INTERVAL_MAX)
+    }
+
+    /// Returns the warnings about the generated Applications.
+    pub(super) fn output_warnings(&self) -> &[String] {
+        self.generated.as_ref().map(|generated| generated.warnings.as_slice()).unwrap_or_default()
+    }
+
+    /// Returns the status if it has changed.
+    fn changed_status(&self) -> Option<tidegate_model::argo::ApplicationSetStatus> {
+        let (rollout, wrong) = self.rollouts.last.as_ref().map(rollout::rollout_status).unwrap_or_default();
+        let rollout =
+            if matches!(rollout, RolloutStatus::Unknown) { self.rollouts.settled.clone() } else { rollout };
+        let unreadable = self.problem.clone().map(|message| ReconcileFailure {
+            reason: ConditionReason::ApplicationGenerationFromParamsError,
+            message,
+        });
+        let own =
+            self.members.values().map(Arc::as_ref).filter(|one| owner_of(&self.set, one) == Owner::AppSet);
+        let seen = ReconciledState {
+            is_generated: self.is_complete(),
+            failure: unreadable.or_else(|| self.failure.clone()).or(wrong),
+            warning: deletion::foreground_warning(&self.set, own.clone(), &self.shared.options),
+            members: own.collect(),
+            rollout,
+            output_warnings: self.output_warnings(),
+        };
+        // There is no new information until the first pass has finished.
+        let is_looked_at = self.problem.is_some() || self.failure.is_some() || self.generated.is_some();
+        let is_known = is_looked_at || seen.warning.is_some();
+        is_known.then(|| new_status(&self.set, &seen, &self.shared.options, self.now())).flatten()
+    }
+}

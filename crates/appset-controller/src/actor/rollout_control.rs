@@ -1,0 +1,209 @@
+//! An ApplicationSet's progressive sync: starts it on request, notifies it of changes, and resumes it after a
+//! restart.
+
+use std::sync::Arc;
+
+use ractor::ActorProcessingErr;
+use tidegate_applicationset::rollout::{
+    ROLLOUT_REQUESTER, RolloutStepDue, TargetIdentities, completed_status, next_rollout_step, qualified_name,
+};
+use tidegate_applicationset::status::{ConditionReason, ReconcileFailure, RolloutStatus as Said};
+use tidegate_applicationset::sync_policy::is_progressive;
+use tidegate_executor::RunningMachine;
+use tidegate_lifecycle::rollout::{
+    Event, Input, Member, Progress, ProgressiveSync, Request, State, UserRequest,
+};
+use tidegate_model::{StreamId, StreamKind};
+use tidegate_oplog::Lookup;
+
+use super::milestones::EmittedMilestones;
+use super::{ActorState, StartError};
+use crate::messages::AppSetMessage;
+use crate::rollout_effects::{PruningApplications, RolloutContext, RolloutEffects};
+use crate::same_manifests::RevisionEquivalence;
+
+/// An ApplicationSet's rollouts.
+#[derive(Default)]
+pub(super) struct Rollouts {
+    /// The running rollout.
+    pub running: Option<RunningMachine<ProgressiveSync>>,
+    /// ID and state of the newest rollout, which may be running or finished.
+    pub id: Option<StreamId>,
+    pub last: Option<State>,
+    /// Events that have been emitted about the newest rollout.
+    pub emitted: EmittedMilestones,
+    /// Applications that are synced with pruning.
+    pub prunes: PruningApplications,
+    /// Revisions with the same manifests.
+    pub same: RevisionEquivalence,
+    /// Status to report while no rollout has been necessary.
+    pub settled: Said,
+}
+
+impl ActorState {
+    /// Resumes the rollout that the log contains, if any.
+    pub(super) async fn recall_rollout(&mut self) -> Result<(), ActorProcessingErr> {
+        let engine = &self.shared.applications.engine;
+        let lookup = Lookup::of_appset(qualified_name(&self.set)).and_kind(StreamKind::ROLLOUT);
+        let Some(newest) = engine.list_machines::<Event>(lookup).await?.pop() else { return Ok(()) };
+        self.rollouts.id = Some(newest.stream);
+        if newest.summary.is_open() {
+            let running = self.run_rollout(newest.stream, None).await?;
+            self.rollouts.last = Some(running.state().await?);
+            self.rollouts.running = Some(running);
+        } else {
+            self.rollouts.last = engine.machine_state::<ProgressiveSync>(newest.stream).await?;
+        }
+        Ok(())
+    }
+
+    async fn run_rollout(
+        &self,
+        id: StreamId,
+        begin: Option<Input>,
+    ) -> Result<RunningMachine<ProgressiveSync>, StartError> {
+        let engine = &self.shared.applications.engine;
+        let notify = self.change_notifier(|| AppSetMessage::RolloutChanged);
+        let targets = TargetIdentities::from_appset(&self.set).map_err(StartError::Ignored)?;
+        let parts = RolloutContext {
+            shared: Arc::clone(&self.shared.applications),
+            applications: self.shared.supervisor.clone(),
+            set: self.key.clone(),
+            id,
+            targets: Arc::new(targets),
+            prunes: self.rollouts.prunes.clone(),
+            same: self.rollouts.same.clone(),
+            on_change: Arc::new(move |_| notify()),
+        };
+        let running = engine.run_machine(id, begin, move || RolloutEffects::new(parts.clone())).await?;
+        self.report_machine_end(running.clone(), || AppSetMessage::RolloutChanged);
+        Ok(running)
+    }
+
+    /// Returns the newest rollout, if it belongs to this ApplicationSet according to its UID.
+    pub(super) fn own_rollout(&self) -> Option<&State> {
+        let is_own = |state: &&State| state.rollout().is_some_and(|one| one.uid == self.set.metadata.uid);
+        self.rollouts.last.as_ref().filter(is_own)
+    }
+
+    /// Starts a rollout or notifies the running rollout of changes, if this is due.
+    pub(super) async fn update_rollout(&mut self, request: Request) {
+        if self.recall_at.is_some() {
+            return;
+        }
+        let all = completed_status(&request, self.now());
+        match next_rollout_step(request, self.own_rollout(), self.requested_retry.is_some()) {
+            RolloutStepDue::Nothing => self.rollouts.settled = all,
+            RolloutStepDue::SendInputs(news) => {
+                if let Some(running) = &self.rollouts.running {
+                    news.into_iter().for_each(|news| running.send_input(news));
+                }
+            }
+            // The rollout of a deleted ApplicationSet with the same name must end first.
+            RolloutStepDue::Start(_) if self.rollouts.running.is_some() => {
+                self.end_rollout("its ApplicationSet no longer exists").await
+            }
+            RolloutStepDue::Start(request) => {
+                let mut request = *request;
+                if let Some(retry) = &self.requested_retry {
+                    request.by = retry.requester_text();
+                }
+                self.start_rollout(request).await;
+            }
+        }
+    }
+
+    async fn start_rollout(&mut self, request: Request) {
+        let started = async {
+            let id = self.shared.applications.engine.next_id().await.map_err(StartError::Engine)?;
+            let begin = Some(Input::Begin(Box::new(request)));
+            let running = self.run_rollout(id.into(), begin).await?;
+            let state = running.state().await?;
+            Ok::<_, StartError>((running, state))
+        };
+        match started.await {
+            Ok((running, state)) => {
+                self.rollouts.id = Some(running.id());
+                (self.rollouts.running, self.rollouts.last) = (Some(running), Some(state));
+                self.remove_retry().await;
+                self.emit_rollout_milestones(false);
+            }
+            Err(error) => {
+                self.recall_after_failed_start(&error);
+                let message = format!("cannot start the progressive sync: {error}");
+                self.failure.get_or_insert(ReconcileFailure {
+                    reason: ConditionReason::SyncApplicationError,
+                    message,
+                });
+            }
+        }
+    }
+
+    /// Ends the running rollout, regardless of its state.
+    pub(super) async fn end_rollout(&mut self, reason: &str) {
+        let Some(running) = &self.rollouts.running else { return };
+        let rollout = self.rollouts.last.as_ref().and_then(State::rollout);
+        if rollout.is_some_and(|one| one.terminated.is_some()) {
+            return;
+        }
+        let request = Input::UserRequest {
+            request: UserRequest::Terminate,
+            by: ROLLOUT_REQUESTER.to_owned(),
+            reason: reason.to_owned(),
+        };
+        if let Err(error) = running.request(request).await {
+            tracing::info!(set = %self.key, %error, "failed to terminate the progressive sync");
+        }
+    }
+
+    /// Handles a change in the rollout's state.
+    pub(super) async fn handle_rollout_change(&mut self) {
+        let Some(running) = &self.rollouts.running else { return };
+        match running.state().await {
+            Ok(state) => {
+                if state.is_finished() {
+                    self.rollouts.running = None;
+                    // A pass may have been waiting for the rollout.
+                    self.trigger =
+                        self.trigger.max(tidegate_applicationset::triggers::ReconcileTrigger::Status);
+                }
+                self.rollouts.last = Some(state);
+                self.emit_rollout_milestones(false);
+                if self.generated.is_some() {
+                    self.end_unwanted_rollout().await;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(set = %self.key, %error, "failed to resume the progressive sync");
+                self.rollouts.running = None;
+                self.schedule_recall();
+            }
+        }
+    }
+
+    /// Ends the rollout of an ApplicationSet that no longer has a progressive sync. If operations are
+    /// running, only pauses it.
+    pub(super) async fn end_unwanted_rollout(&mut self) {
+        if is_progressive(&self.set, &self.shared.options) {
+            return;
+        }
+        let Some(running) = &self.rollouts.running else { return };
+        let Some(rollout) = self.rollouts.last.as_ref().and_then(State::rollout) else { return };
+        let reason = "the ApplicationSet no longer has a progressive sync";
+        let is_at_work = |member: &Member| matches!(member.progress, Progress::Running { .. });
+        if !rollout.members.values().any(is_at_work) {
+            return self.end_rollout(reason).await;
+        }
+        // Let the running operations finish, because no other operation would sync their Applications.
+        if rollout.paused.is_none() && rollout.terminated.is_none() {
+            let request = Input::UserRequest {
+                request: UserRequest::Pause,
+                by: ROLLOUT_REQUESTER.to_owned(),
+                reason: reason.to_owned(),
+            };
+            if let Err(error) = running.request(request).await {
+                tracing::info!(set = %self.key, %error, "failed to pause the progressive sync");
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Test environment of the Application controller, for the tests of this crate.
+
+pub use tidegate_app_controller::*;
+
+#[path = "../../app-controller/src/testing.rs"]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
+#[allow(dead_code, reason = "the other items are used by the Application controller")]
+pub mod testing;

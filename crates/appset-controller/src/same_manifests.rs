@@ -1,0 +1,157 @@
+//! Revisions of an Application that have the same manifests. A commit that changes only other files gives
+//! every Application in the repository a new revision, but isn't a new target for a rollout.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_application::supersede::ManifestComparison;
+use tidegate_applicationset::rollout::target_revisions;
+use tidegate_lifecycle::rollout::Target;
+use tidegate_model::Digest;
+use tidegate_model::argo::Application;
+
+use tidegate_app_controller::{SharedState, have_same_manifests};
+
+/// A pair of revisions that have been compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct RevisionPair {
+    /// Digest of the generated specification to which these revisions belong.
+    spec: Digest,
+    /// Revisions of a rollout's target.
+    target: Vec<String>,
+    /// Revisions that were compared with the target.
+    other: Vec<String>,
+    is_same: bool,
+}
+
+/// Revisions that have the same manifests, by Application. Clones share their state.
+#[derive(Clone, Default)]
+pub struct RevisionEquivalence(Arc<Mutex<BTreeMap<String, Vec<RevisionPair>>>>);
+
+/// An Application for which a target must be chosen.
+pub struct TargetCandidate<'a> {
+    /// The generated Application.
+    pub application: &'a Application,
+    /// Digest of the generated specification.
+    pub spec: Digest,
+    /// Revisions that the sources currently resolve to.
+    pub newest: Vec<String>,
+    /// The Application's target in the ApplicationSet's newest rollout.
+    pub known: Option<&'a Target>,
+    /// Deployed revisions.
+    pub deployed: Option<&'a [String]>,
+    /// True if the ApplicationSet's newest rollout has finished.
+    pub is_ended: bool,
+}
+
+/// The target that was chosen for an Application.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ChosenTarget {
+    pub revisions: Vec<String>,
+    /// True if additional revisions turned out to have the same manifests, so that observations may have a
+    /// different meaning.
+    pub has_new_pairs: bool,
+    /// Reason why the manifests couldn't be compared with the target's manifests. The comparison must be
+    /// repeated later.
+    pub awaited: Option<String>,
+}
+
+impl RevisionEquivalence {
+    fn lock_pairs(&self) -> MutexGuard<'_, BTreeMap<String, Vec<RevisionPair>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes Applications for which `is_meant` returns false.
+    pub fn retain(&self, is_meant: impl Fn(&str) -> bool) {
+        self.lock_pairs().retain(|name, _| is_meant(name));
+    }
+
+    /// Chooses an Application's target. Keeps the target of the newest rollout until the newest revisions
+    /// definitely have different manifests.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if Tidegate can't determine whether the deployed manifests are the same as the
+    /// target's manifests. Without the error, a finished rollout could start again.
+    pub async fn choose_target(
+        &self,
+        shared: &Arc<SharedState>,
+        candidate: TargetCandidate<'_>,
+    ) -> Result<ChosenTarget, String> {
+        let TargetCandidate { application, spec, newest, known, deployed, is_ended } = candidate;
+        let name = &application.metadata.name;
+        let before = self.lock_pairs().get(name).cloned().unwrap_or_default();
+        let (mut pairs, mut awaited) = (Vec::new(), None);
+        let mut revisions = newest;
+        let known = known.filter(|known| known.spec == spec).map(|known| &known.revisions);
+        if let Some(known) = known {
+            let compared =
+                match compare_revisions(shared, (application, spec), (known, &revisions), &before).await {
+                    Ok(pair) => {
+                        let is_same = pair.is_same;
+                        pairs.push(pair);
+                        if is_same { ManifestComparison::Same } else { ManifestComparison::Different }
+                    }
+                    Err(reason) => {
+                        awaited = Some(reason);
+                        ManifestComparison::Unknown
+                    }
+                };
+            revisions = target_revisions(revisions, known, compared);
+        }
+        if let Some(deployed) = deployed {
+            let replaced = known.filter(|known| **known != revisions);
+            for target in replaced.into_iter().chain([&revisions]) {
+                match compare_revisions(shared, (application, spec), (target, deployed), &before).await {
+                    Ok(pair) => pairs.push(pair),
+                    Err(reason) if is_ended && *target == revisions => return Err(reason),
+                    Err(reason) => awaited = awaited.or(Some(reason)),
+                }
+            }
+        }
+        // A comparison of a revision with itself isn't needed again.
+        pairs.retain(|pair| pair.target != pair.other);
+        let has_new_pairs = pairs.iter().any(|pair| pair.is_same && !before.contains(pair));
+        self.lock_pairs().insert(name.clone(), pairs);
+        Ok(ChosenTarget { revisions, has_new_pairs, awaited })
+    }
+
+    /// Replaces the deployed revisions with the target's revisions if both have the same manifests.
+    pub fn map_to_target(&self, name: &str, deployed: &mut Target) {
+        let all = self.lock_pairs();
+        let mut pairs = all.get(name).into_iter().flatten();
+        let is_it = |pair: &&RevisionPair| {
+            pair.is_same && pair.spec == deployed.spec && pair.other == deployed.revisions
+        };
+        if let Some(pair) = pairs.find(is_it) {
+            deployed.revisions.clone_from(&pair.target);
+        }
+    }
+
+    /// Returns the target's revisions, and all other revisions with the same manifests.
+    pub fn revisions_of_target(&self, name: &str, target: &Target) -> Vec<Vec<String>> {
+        let all = self.lock_pairs();
+        let pairs = all.get(name).into_iter().flatten();
+        let is_it = |pair: &&RevisionPair| {
+            pair.is_same && pair.spec == target.spec && pair.target == target.revisions
+        };
+        let others = pairs.filter(is_it).map(|pair| pair.other.clone());
+        std::iter::once(target.revisions.clone()).chain(others).collect()
+    }
+}
+
+/// Compares two revisions, or returns the cached result. Only definite results are cached, so an indefinite
+/// comparison is repeated.
+async fn compare_revisions(
+    shared: &Arc<SharedState>,
+    (application, spec): (&Application, Digest),
+    (target, other): (&[String], &[String]),
+    before: &[RevisionPair],
+) -> Result<RevisionPair, String> {
+    let is_it = |pair: &&RevisionPair| pair.spec == spec && pair.target == target && pair.other == other;
+    if let Some(known) = before.iter().find(is_it) {
+        return Ok(known.clone());
+    }
+    let is_same = target == other || have_same_manifests(shared, application, (target, other)).await?;
+    Ok(RevisionPair { spec, target: target.to_vec(), other: other.to_vec(), is_same })
+}

@@ -1,0 +1,27 @@
+//! State that all ApplicationSets of a process share.
+
+use std::sync::Arc;
+
+use ractor::ActorRef;
+use tidegate_app_controller::{SharedState, SupervisorMessage};
+use tidegate_applicationset::sync_policy::AppSetRuleOptions;
+use tidegate_lifecycle::rollout::Options as Cases;
+use tidegate_stores::appsets::AppSetStore;
+
+use super::appset_cache::AppSetCache;
+
+/// State that all ApplicationSets of a process share.
+pub struct AppSetShared {
+    /// State that the ApplicationSets' Applications share.
+    pub applications: Arc<SharedState>,
+    /// Supervisor of the ApplicationSets' Applications.
+    pub supervisor: ActorRef<SupervisorMessage>,
+    pub store: Arc<dyn AppSetStore>,
+    /// Options that apply to all ApplicationSets.
+    pub options: AppSetRuleOptions,
+    /// Defaults for rollout options that an ApplicationSet doesn't configure.
+    pub cases: Cases,
+    /// Generator options.
+    pub generator_options: tidegate_generate::Options,
+    pub cache: AppSetCache,
+}

@@ -1,0 +1,288 @@
+//! Supervises all ApplicationSet actors of a process, and forwards messages to them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tidegate_app_controller::SupervisorMessage;
+use tidegate_app_controller::shutdown::stop_children;
+use tidegate_application::AppKey;
+use tidegate_applicationset::requeue::uses_clusters;
+use tidegate_applicationset::sync_policy::allowed_changes;
+use tidegate_applicationset::{ownership, triggers};
+use tidegate_model::argo::{Application, ApplicationSet};
+use tidegate_source::allows;
+use tidegate_stores::appsets::{AppSetEvent, StoredAppSet};
+use tokio::sync::oneshot;
+
+use super::actor::{ActorArguments, ApplicationSetActor};
+use super::cache_key;
+use super::messages::{AppSetMessage, AppSetSupervisorMessage};
+use super::orphaned_deletions;
+use super::shared::AppSetShared;
+
+/// Maximum number of times that a failing actor is restarted. Afterwards, its ApplicationSet is ignored until
+/// the ApplicationSet changes.
+const FAILURES_MAX: u32 = 3;
+
+pub struct AppSetSupervisor;
+
+struct Child {
+    actor: Option<ActorRef<AppSetMessage>>,
+    failures: u32,
+    /// Last state that the store reported.
+    stored: Box<StoredAppSet>,
+}
+
+pub struct SupervisorState {
+    shared: Arc<AppSetShared>,
+    children: BTreeMap<AppKey, Child>,
+    linked: HashMap<ActorId, AppKey>,
+    /// ApplicationSet that owns each Application.
+    owners: BTreeMap<AppKey, AppKey>,
+    settled: Option<oneshot::Sender<()>>,
+}
+
+impl Actor for AppSetSupervisor {
+    type Msg = AppSetSupervisorMessage;
+    type State = SupervisorState;
+    type Arguments = (Arc<AppSetShared>, oneshot::Sender<()>);
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<AppSetSupervisorMessage>,
+        (shared, settled): Self::Arguments,
+    ) -> Result<SupervisorState, ActorProcessingErr> {
+        let (children, linked, owners) = (BTreeMap::new(), HashMap::new(), BTreeMap::new());
+        Ok(SupervisorState { shared, children, linked, owners, settled: Some(settled) })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<AppSetSupervisorMessage>,
+        message: AppSetSupervisorMessage,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            AppSetSupervisorMessage::Store(event) => state.handle_event(&myself, event).await,
+            AppSetSupervisorMessage::MemberChanged(key) => state.handle_member_change(&key),
+            AppSetSupervisorMessage::EventsLost => state.handle_lost_events(),
+            AppSetSupervisorMessage::ClustersChanged => state.notify_input_change(uses_clusters),
+            AppSetSupervisorMessage::WebhookEvent(changes) => {
+                state.notify_input_change(|set| triggers::is_affected_by_event(set, &changes, &allows))
+            }
+            AppSetSupervisorMessage::Forward(key, message) => match state.children.get(&key) {
+                Some(Child { actor: Some(actor), .. }) => drop(actor.send_message(message)),
+                None => message.reject(format!("ApplicationSet {key} no longer exists")),
+                Some(_) => message.reject(format!(
+                    "ApplicationSet {key} is not managed after an internal error; see the log of this process"
+                )),
+            },
+        }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        myself: ActorRef<AppSetSupervisorMessage>,
+        _: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        stop_children(myself.get_cell()).await;
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<AppSetSupervisorMessage>,
+        event: SupervisionEvent,
+        state: &mut SupervisorState,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(cell, error) => {
+                if let Some(key) = state.linked.remove(&cell.get_id()) {
+                    state.handle_failure(&myself, &key, &error.to_string()).await;
+                    state.clear_cache(&key);
+                }
+            }
+            SupervisionEvent::ActorTerminated(cell, _, _) => {
+                if let Some(key) = state.linked.remove(&cell.get_id()) {
+                    state.clear_cache(&key);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl SupervisorState {
+    /// Notifies the actors of ApplicationSets whose generator inputs have changed.
+    fn notify_input_change(&self, is_about: impl Fn(&ApplicationSet) -> bool) {
+        for child in self.children.values().filter(|child| is_about(&child.stored.appset)) {
+            if let Some(actor) = &child.actor {
+                drop(actor.send_message(AppSetMessage::InputsChanged));
+            }
+        }
+    }
+
+    async fn handle_event(&mut self, myself: &ActorRef<AppSetSupervisorMessage>, event: AppSetEvent) {
+        match event {
+            AppSetEvent::Applied(stored) => {
+                let key = cache_key(&stored.appset);
+                match self.children.get_mut(&key) {
+                    Some(Child { actor: Some(actor), stored: before, .. }) => {
+                        before.clone_from(&stored);
+                        drop(actor.send_message(AppSetMessage::Changed(stored)));
+                    }
+                    _ => self.start_actor(myself, key, stored, 0).await,
+                }
+            }
+            AppSetEvent::Gone(key) => {
+                let child = self.children.remove(&key);
+                child.iter().for_each(|child| self.release_deletions(&key, &child.stored));
+                if let Some(actor) = child.and_then(|child| child.actor) {
+                    self.stop_actor(actor);
+                }
+                self.shared.cache.remove(&key);
+                if let Err(error) = self.shared.store.remove_state(&key).await {
+                    tracing::warn!(set = %key, %error, "failed to remove the stored status of a deleted ApplicationSet");
+                }
+            }
+            AppSetEvent::Problems(problems) => self.shared.cache.set_problems(problems),
+            AppSetEvent::Settled => {
+                let is_managed = |key: &AppKey, uid: &str| {
+                    self.children.get(key).is_some_and(|child| child.stored.appset.metadata.uid == uid)
+                };
+                orphaned_deletions::resume_all(&self.shared, is_managed).await;
+                if let Some(settled) = self.settled.take() {
+                    let _ = settled.send(());
+                }
+            }
+        }
+    }
+
+    /// Releases an ApplicationSet's deleted Applications that are waiting for it.
+    fn release_deletions(&self, key: &AppKey, stored: &StoredAppSet) {
+        let applications = &self.shared.applications;
+        if !applications.deletion_queue.remove_appset(key, &stored.appset.metadata.uid) {
+            return;
+        }
+        let is_of_it = |(one, application): &(AppKey, Arc<Application>)| {
+            one.namespace == key.namespace && ownership::owning_appset(application) == Some(key.name.as_str())
+        };
+        let own =
+            applications.application_cache.all().into_iter().filter(is_of_it).map(|(key, _)| key).collect();
+        drop(self.shared.supervisor.send_message(SupervisorMessage::RelatedChanged(own)));
+    }
+
+    /// Ends the machines of a deleted ApplicationSet, and then stops its actor.
+    fn stop_actor(&self, actor: ActorRef<AppSetMessage>) {
+        tokio::spawn(async move {
+            let (reply, ended) = oneshot::channel();
+            if actor.send_message(AppSetMessage::Gone { reply: reply.into() }).is_ok() {
+                let _ = ended.await;
+            }
+            actor.stop(None);
+        });
+    }
+
+    /// Removes a deleted ApplicationSet's last state from the cache, unless a new ApplicationSet has the same
+    /// name.
+    fn clear_cache(&self, key: &AppKey) {
+        if !self.children.contains_key(key) {
+            self.shared.cache.remove(key);
+        }
+    }
+
+    async fn start_actor(
+        &mut self,
+        myself: &ActorRef<AppSetSupervisorMessage>,
+        key: AppKey,
+        stored: Box<StoredAppSet>,
+        failures: u32,
+    ) {
+        let (shared, supervisor) = (Arc::clone(&self.shared), myself.clone());
+        let arguments = ActorArguments { shared, stored: stored.clone(), supervisor };
+        let started = Actor::spawn_linked(None, ApplicationSetActor, arguments, myself.get_cell()).await;
+        let actor = match started {
+            Ok((actor, _)) => {
+                self.linked.insert(actor.get_id(), key.clone());
+                Some(actor)
+            }
+            Err(error) => {
+                tracing::error!(set = %key, %error, "failed to start the actor of an ApplicationSet");
+                self.release_unmanaged(&key, &stored);
+                None
+            }
+        };
+        self.children.insert(key, Child { actor, failures, stored });
+    }
+
+    /// Restarts a failed actor, up to the maximum number of restarts.
+    async fn handle_failure(
+        &mut self,
+        myself: &ActorRef<AppSetSupervisorMessage>,
+        key: &AppKey,
+        error: &str,
+    ) {
+        let Some(child) = self.children.get_mut(key) else { return };
+        child.failures = child.failures.saturating_add(1);
+        let (failures, stored) = (child.failures, child.stored.clone());
+        tracing::error!(set = %key, %error, failures, "the actor of an ApplicationSet failed");
+        child.actor = None;
+        if failures <= FAILURES_MAX {
+            self.start_actor(myself, key.clone(), stored, failures).await;
+        } else {
+            self.release_unmanaged(key, &stored);
+        }
+    }
+
+    /// Releases an ApplicationSet's Applications if it doesn't have an actor. If the ApplicationSet's policy
+    /// doesn't allow deletions, the Applications aren't released, so that an internal error never causes
+    /// objects to be deleted.
+    fn release_unmanaged(&self, key: &AppKey, stored: &StoredAppSet) {
+        if allowed_changes(&stored.appset, &self.shared.options).delete {
+            self.release_deletions(key, stored);
+        } else {
+            let uid = &stored.appset.metadata.uid;
+            self.shared.applications.deletion_queue.set_released(key, uid, BTreeSet::new());
+        }
+    }
+
+    /// Handles a change to an Application by notifying its current and its previous ApplicationSet.
+    fn handle_member_change(&mut self, key: &AppKey) {
+        let application = self.shared.applications.application_cache.get(key);
+        let owner = application.as_ref().and_then(|one| ownership::owning_appset(one));
+        let owner = owner.map(|name| AppKey { namespace: key.namespace.clone(), name: name.to_owned() });
+        let before = match &owner {
+            Some(owner) => self.owners.insert(key.clone(), owner.clone()),
+            None => self.owners.remove(key),
+        };
+        let is_affected = |set: &AppKey| match &owner {
+            Some(owner) => owner == set || before.as_ref() == Some(set),
+            // If the Application doesn't have an owner or no longer exists, any ApplicationSet in its
+            // namespace may generate its name.
+            None => set.namespace == key.namespace,
+        };
+        for (_, child) in self.children.iter().filter(|(set, _)| is_affected(set)) {
+            if let Some(actor) = &child.actor {
+                drop(actor.send_message(AppSetMessage::MemberChanged(key.clone())));
+            }
+        }
+    }
+
+    /// Handles lost change events by letting every ApplicationSet check all of its Applications.
+    fn handle_lost_events(&mut self) {
+        for (key, _) in self.shared.applications.application_cache.all() {
+            self.handle_member_change(&key);
+        }
+        // Applications that were deleted in the meantime aren't in the cache.
+        let gone: Vec<AppKey> = self
+            .owners
+            .keys()
+            .filter(|key| self.shared.applications.application_cache.get(key).is_none())
+            .cloned()
+            .collect();
+        gone.iter().for_each(|key| self.handle_member_change(key));
+    }
+}
