@@ -124,6 +124,7 @@ impl ApplicationCache {
         self.entries.set_problems(problems);
     }
 
+    /// Returns an Application as it was last published.
     pub fn get(&self, key: &AppKey) -> Option<Arc<Application>> {
         self.entries.get(key).map(|(application, _)| application)
     }
@@ -143,6 +144,7 @@ impl ApplicationCache {
         self.entries.subscribe()
     }
 
+    /// Returns all Applications.
     pub fn all(&self) -> Vec<(AppKey, Arc<Application>)> {
         self.entries.all().into_iter().map(|(key, (application, _))| (key, application)).collect()
     }

@@ -42,7 +42,9 @@ const STORE_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interface for requests that involve Applications. Cheap to clone.
 #[derive(Clone)]
 pub struct ApplicationService {
+    /// State that all actors share.
     pub shared: Arc<SharedState>,
+    /// Supervisor of the Applications' actors.
     pub supervisor: ActorRef<SupervisorMessage>,
 }
 

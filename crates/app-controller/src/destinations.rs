@@ -246,6 +246,7 @@ impl Destinations {
         self.0.impersonation
     }
 
+    /// Returns the cluster.
     pub fn cluster(&self) -> &Arc<dyn Cluster> {
         &self.0.cluster
     }
@@ -255,6 +256,7 @@ impl Destinations {
         &self.0.destination
     }
 
+    /// Returns true for the simulated cluster.
     pub fn is_simulated(&self) -> bool {
         self.0.destination == Destination::Simulated
     }

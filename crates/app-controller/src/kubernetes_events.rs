@@ -44,7 +44,9 @@ pub struct KubernetesEvent {
     pub kind: &'static str,
     /// Name of the involved object.
     pub key: AppKey,
+    /// UID of the object.
     pub uid: String,
+    /// Resource version of the object. May be empty.
     pub resource_version: String,
     /// Reason, in one word.
     pub reason: String,
@@ -52,6 +54,7 @@ pub struct KubernetesEvent {
     pub is_normal: bool,
     /// Human-readable message.
     pub message: String,
+    /// Time of the event.
     pub at: Timestamp,
 }
 

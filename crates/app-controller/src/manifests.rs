@@ -92,6 +92,7 @@ pub type ProjectSources<'s> = (&'s Sources, &'s str);
 
 /// Combined manifests of all sources.
 pub struct RenderedManifests {
+    /// Rendered manifests.
     pub targets: Arc<Vec<Target>>,
     /// Type of each source.
     pub types: Vec<String>,

@@ -24,6 +24,7 @@ pub type Reply = RpcReplyPort<Result<(), String>>;
 
 /// Operation requested by a progressive sync.
 pub struct ChildOperation {
+    /// The operation.
     pub request: Box<OperationRequest>,
     /// Operations whose work doesn't have to be repeated. `None` if the operation must always run.
     pub adoption: Option<AdoptableOperations>,
@@ -57,6 +58,7 @@ pub struct ChangedRepositories {
 }
 
 /// A message to the supervisor.
+#[expect(missing_docs, reason = "the documentation of a variant describes its fields")]
 pub enum SupervisorMessage {
     /// An event from the store.
     Store(StoreEvent),

@@ -352,14 +352,18 @@ pub fn is_automated(application: &Application) -> bool {
 /// Reason why a project is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MissingProject {
+    /// The projects have not been read yet.
     #[error("the projects or the global projects have not been read yet")]
     Unknown,
+    /// The project, with the reason why it may still appear.
     #[error("project {0} has not been read yet: {1}")]
     Pending(String, String),
+    /// The project does not exist.
     #[error(
         "Application referencing project {0} which does not exist; create an AppProject with that name, or change spec.project"
     )]
     Absent(String),
+    /// The project, with the reason why it cannot be read.
     #[error(
         "cannot read project {0}, so the project's applications will not be synced until this is fixed: {1}"
     )]

@@ -48,11 +48,13 @@ impl<T: Clone> ResourceCache<T> {
         let _ = self.changes.send(key.clone());
     }
 
+    /// Removes a resource.
     pub fn remove(&self, key: &AppKey) {
         self.lock().by_key.remove(key);
         let _ = self.changes.send(key.clone());
     }
 
+    /// Returns a resource as it was last published.
     pub fn get(&self, key: &AppKey) -> Option<T> {
         self.lock().by_key.get(key).cloned()
     }
@@ -81,10 +83,12 @@ impl<T: Clone> ResourceCache<T> {
         self.changes.subscribe()
     }
 
+    /// Replaces the problems of documents that cannot be attributed to a resource.
     pub fn set_problems(&self, problems: Vec<String>) {
         self.lock().problems = problems;
     }
 
+    /// Returns the problems of documents that cannot be attributed to a resource.
     pub fn problem_messages(&self) -> Vec<String> {
         self.lock().problems.clone()
     }

@@ -57,13 +57,21 @@ impl UnpersistedApplications {
     }
 }
 
+/// State that the actors of all Applications share.
 pub struct SharedState {
+    /// Engine that runs the operations.
     pub engine: Engine,
+    /// Operation log.
     pub log: Log,
+    /// Store of the Applications.
     pub store: Arc<dyn ApplicationStore>,
+    /// Clusters to which Applications are deployed.
     pub destinations: Destinations,
+    /// Projects and their rules.
     pub projects: Arc<Projects>,
+    /// Rendered manifests.
     pub manifests: Arc<Manifests>,
+    /// Health rules.
     pub rules: HealthRules,
     /// Gate definitions.
     pub gates: GateFile,
@@ -75,17 +83,23 @@ pub struct SharedState {
     pub wave_delay: Option<Duration>,
     /// Default sync options, which an Application can override.
     pub default_options: &'static [&'static str],
+    /// Published Applications.
     pub application_cache: ApplicationCache,
+    /// Applications whose latest state is not persisted yet.
     pub unpersisted: UnpersistedApplications,
+    /// Dependencies between Applications.
     pub dependencies: DependencyGraph,
     /// Order in which each ApplicationSet's Applications are deleted.
     pub deletion_queue: DeletionQueue,
+    /// Watches of the Applications' objects.
     pub watches: WatchRegistry,
+    /// Metrics of comparisons.
     pub reconcile_metrics: ReconcileMetrics,
     /// Number of messages that the Application and ApplicationSet actors have handled.
     pub steps: watch::Sender<u64>,
     /// Metrics for requests to Git repositories.
     pub git_requests: GitRequests,
+    /// Latest observation of each repository.
     pub observations: RepositoryObservations,
     /// Sender for repositories whose refs have changed.
     pub changed_repositories: UnboundedSender<ChangedRepositories>,

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use tidegate_daemon::session::Session;
 use tidegate_executor::{Engine, EngineError, Event, EventGap, EventKind, EventStream};
 use tidegate_lifecycle::operation::{Explanation, OperationView};
 use tidegate_model::{OperationId, format_duration};
 use tidegate_oplog::Retention;
-use tidegate_service::session::Session;
 use tidegate_views::output::OutputDocument;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use tidegate_appset_controller::AppSetService;
+use tidegate_daemon::queries::Queries;
 use tidegate_executor::{Clock as _, Engine, SystemClock};
-use tidegate_service::queries::Queries;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::event_buffer::EventBuffer;

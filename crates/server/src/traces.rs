@@ -23,8 +23,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tidegate_app_controller::ApplicationService;
 use tidegate_application::AppKey;
+use tidegate_daemon::queries::Queries;
 use tidegate_executor::{Engine, EngineError, Event, EventKind};
-use tidegate_service::queries::Queries;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 

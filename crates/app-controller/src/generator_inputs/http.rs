@@ -34,8 +34,11 @@ pub struct Providers {
 
 /// Context for one ApplicationSet's requests.
 pub struct RequestInputs<'w> {
+    /// HTTP client.
     pub web: &'w Web,
+    /// Access to the SCM providers.
     pub providers: &'w Providers,
+    /// Objects that contain credentials and certificates.
     pub objects: ObjectSources<'w>,
     /// Namespace of the ApplicationSet.
     pub namespace: &'w str,
@@ -72,6 +75,7 @@ impl<T> ResponseCache<T> {
 }
 
 impl HttpResponses {
+    /// Returns the repositories and branches that an SCM provider lists.
     pub fn branches(
         &mut self,
         with: &RequestInputs<'_>,
@@ -84,6 +88,7 @@ impl HttpResponses {
             .get_or_request(&(&question, paths), || with.request_context().branches(generator, paths))
     }
 
+    /// Returns the open pull requests that an SCM provider lists.
     pub fn pull_requests(
         &mut self,
         with: &RequestInputs<'_>,
@@ -98,6 +103,7 @@ impl HttpResponses {
         self.requests.get_or_request(&question, || with.request_context().pull_requests(generator))
     }
 
+    /// Returns a plugin's response.
     pub fn plugin(&mut self, with: &RequestInputs<'_>, generator: &PluginGenerator) -> Reply<Arc<Value>> {
         let question = (&generator.config_map_ref, &generator.input);
         self.plugins.get_or_request(&question, || {

@@ -20,6 +20,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sources of objects.
 pub struct ObjectSources<'w> {
+    /// Secrets and ConfigMaps in files.
     pub files: Option<&'w RepositoryFiles>,
     /// The cluster, or `None` if no cluster is used.
     pub cluster: Option<&'w dyn Cluster>,

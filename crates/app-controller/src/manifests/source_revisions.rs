@@ -10,7 +10,9 @@ use tidegate_source::{AddressContext, FailureCause, SourceError};
 
 /// Reason why manifests aren't available.
 pub struct SourceProblem {
+    /// Error message.
     pub words: String,
+    /// Cause of the error.
     pub cause: FailureCause,
 }
 

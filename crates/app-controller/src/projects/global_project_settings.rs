@@ -35,7 +35,9 @@ pub struct GlobalProject {
 
 /// New value of the setting, by source. Files take precedence over the cluster.
 pub enum GlobalProjectsUpdate {
+    /// Settings from files. `None` if the files are unreadable.
     Files(Option<GlobalProjects>),
+    /// Settings from the cluster.
     Cluster(GlobalProjects),
 }
 

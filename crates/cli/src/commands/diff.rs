@@ -1,9 +1,9 @@
 //! `tidegate diff`: differences between the cluster and the manifests.
 
+use tidegate_daemon::control::client;
 use tidegate_executor::effects::{self, ComparisonPurpose, Differences, ObjectDifference, ObjectStatus};
 use tidegate_executor::{Clock as _, SystemClock, Targets};
 use tidegate_model::{Severity, Warning};
-use tidegate_service::control::client;
 use tidegate_state::clusters;
 use tidegate_state::error::ServiceError;
 use tidegate_state::log;

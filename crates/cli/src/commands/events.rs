@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use tidegate_daemon::operation_access;
 use tidegate_model::OperationId;
-use tidegate_service::operation_access;
 use tidegate_state::state_dir::StateDir;
 use tidegate_views::protocol::{EventPage, Reply, Request};
 

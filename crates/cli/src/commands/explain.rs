@@ -1,6 +1,6 @@
 //! `tidegate explain`: the reason for an operation's current state.
 
-use tidegate_service::operation_access;
+use tidegate_daemon::operation_access;
 use tidegate_state::state_dir::StateDir;
 use tidegate_views::ExplanationDocument;
 use tidegate_views::protocol::{Reply, Request};

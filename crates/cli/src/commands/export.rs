@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use tidegate_daemon::operation_access;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::StreamKind;
 use tidegate_oplog::{LogError, StreamName};
-use tidegate_service::operation_access;
 use tidegate_state::state_dir::StateDir;
 use tidegate_views::protocol::{Reply, Request};
 use tidegate_views::record::Record;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use tidegate_daemon::session::Session;
 use tidegate_executor::Targets;
 use tidegate_health::HealthRules;
 use tidegate_model::{ClaimConflictPolicy, OperationId, SyncRequest, format_duration};
 use tidegate_oplog::Lookup;
-use tidegate_service::session::Session;
 use tidegate_state::clusters::SelectedCluster;
 use tidegate_state::customizations;
 use tidegate_state::state_dir::StateDir;

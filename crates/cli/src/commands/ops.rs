@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tidegate_daemon::operation_access::{self, Responder};
+use tidegate_daemon::queries::{PendingResume, Queries};
+use tidegate_daemon::session::{EarlySocket, Session};
 use tidegate_executor::{Clock as _, EngineError, Summary, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_lifecycle::operation::{OperationView, Scope};
 use tidegate_model::{OperationId, Override, StreamKind};
 use tidegate_oplog::{LogError, Retention, StreamName};
-use tidegate_service::operation_access::{self, Responder};
-use tidegate_service::queries::{PendingResume, Queries};
-use tidegate_service::session::{EarlySocket, Session};
 use tidegate_state::clusters::{Clusters, ConnectionAttempt, ReconnectPurpose};
 use tidegate_state::error::ServiceError;
 use tidegate_state::state_dir::StateDir;

@@ -1,7 +1,7 @@
 //! `tidegate ops output`: shows the live output of an operation's hooks.
 
-use tidegate_service::control::client;
-use tidegate_service::operation_access;
+use tidegate_daemon::control::client;
+use tidegate_daemon::operation_access;
 use tidegate_state::state_dir::StateDir;
 use tidegate_views::output::OutputDocument;
 use tidegate_views::protocol::{Reply, Request};

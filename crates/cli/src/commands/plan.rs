@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use tidegate_daemon::control::client;
 use tidegate_executor::effects::{ExtensionNames, NO_OPERATION};
 use tidegate_executor::{Clock as _, GateDefinitions, SystemClock, Targets, effects};
 use tidegate_health::HealthRules;
 use tidegate_model::{Discovery, Object, SyncRequest, Task, WaveNumbers};
 use tidegate_planner::{PlanInput, PlanResult};
-use tidegate_service::control::client;
 use tidegate_state::clusters::{self, SelectedCluster};
 use tidegate_state::error::ServiceError;
 use tidegate_state::log;

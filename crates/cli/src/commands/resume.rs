@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use tidegate_daemon::operation_access::{self, Responder};
+use tidegate_daemon::queries::PendingResume;
+use tidegate_daemon::session::{EarlySocket, Session};
 use tidegate_executor::{Clock as _, Summary, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::Lookup;
-use tidegate_service::operation_access::{self, Responder};
-use tidegate_service::queries::PendingResume;
-use tidegate_service::session::{EarlySocket, Session};
 use tidegate_state::clusters::{Clusters, ConnectionAttempt, ReconnectPurpose};
 use tidegate_state::customizations::{load_rules, store_rules};
 use tidegate_state::error::ServiceError;

@@ -9,9 +9,9 @@ use tidegate_app_controller::{
 };
 use tidegate_appset_controller::{AppSetController, AppSetService};
 use tidegate_cluster::Cluster;
+use tidegate_daemon::session::Session;
 use tidegate_executor::{Engine, EngineError};
 use tidegate_server::{AppState, Notifier, TraceExporter};
-use tidegate_service::session::Session;
 use tidegate_source::AllowedSources;
 use tidegate_state::clusters::{Clusters, SelectedCluster};
 use tidegate_state::gates::GateFile;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::Cluster;
+use tidegate_daemon::control::client;
 use tidegate_model::ClaimLocation;
 use tidegate_server::AppState;
-use tidegate_service::control::client;
 use tidegate_state::clusters::{self, ConnectedCluster, SelectedCluster};
 use tidegate_state::error::ServiceError;
 use tidegate_state::leadership::{FolderLock, Leadership};

@@ -1,11 +1,11 @@
 //! `tidegate sim`: shows the simulated cluster.
 
 use tidegate_cluster::sim::{AuditEntry, has_stored_cluster, read_audit};
+use tidegate_daemon::control::client::{self, RequestOutcome};
+use tidegate_daemon::operation_access;
 use tidegate_executor::{Summary, list_summaries};
 use tidegate_model::{Destination, Object, ResourceSelector};
 use tidegate_oplog::{Log, Lookup};
-use tidegate_service::control::client::{self, RequestOutcome};
-use tidegate_service::operation_access;
 use tidegate_state::error::ServiceError;
 use tidegate_state::state_dir::StateDir;
 use tidegate_state::{log, simulated};

@@ -4,11 +4,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use tidegate_daemon::control::client;
 use tidegate_executor::effects::{NO_OPERATION, PlanError, prepare};
 use tidegate_executor::{Clock as _, StoredPlan, SystemClock, Targets};
 use tidegate_model::SyncRequest;
 use tidegate_planner::PlanResult;
-use tidegate_service::control::client;
 use tidegate_state::clusters::{self, SelectedCluster};
 use tidegate_state::error::ServiceError;
 use tidegate_state::shell_words::quote_shell_word;

@@ -1,6 +1,6 @@
 //! Rollouts and deletions run by a remote `tidegate serve`.
 
-use tidegate_service::runs;
+use tidegate_daemon::runs;
 use tidegate_state::error::ServiceError;
 use tidegate_views::runs::{RunSummary, RunWithEvents};
 

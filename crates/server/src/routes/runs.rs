@@ -5,9 +5,9 @@ use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use http::{Response, StatusCode};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use tidegate_daemon::runs;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::StreamId;
-use tidegate_service::runs;
 use tidegate_state::error::ServiceError;
 use tidegate_views::runs::{RunDetails, RunEvent, RunKind, RunRecord, RunSummary, RunWithEvents};
 

@@ -42,7 +42,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ]),
     ("**Approval of a sync.** As", &[
         "crates/testkit/tests/service/main.rs::an_approved_plan_is_written_once_whenever_processes_die",
-        "crates/service/src/applications/actor/plan_approval/tests.rs::a_sync_waits_and_writes_nothing_until_its_plan_is_approved",
+        "crates/daemon/src/applications/actor/plan_approval/tests.rs::a_sync_waits_and_writes_nothing_until_its_plan_is_approved",
         "tests/e2e/api/plans.rs::a_plan_waits_for_its_approvers_and_is_executed_once",
     ]),
     ("**Retries.** Argo CD starts from", &[
@@ -421,7 +421,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::only_final_failures_are_degraded_immediately",
         "crates/testkit/tests/executor/watches.rs::a_wave_fails_after_the_grace_period_of_an_autoscaler",
-        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("**PersistentVolumeClaims with `volumeBindingMode: WaitForFirstConsumer`** in", &[
         "crates/testkit/tests/executor/wait_reasons.rs::a_claim_waiting_for_its_first_consumer_does_not_block_its_wave",
@@ -532,7 +532,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ]),
     ("You can set each option", &[
         "tests/e2e-kube/refused.rs::an_application_with_repeated_keys_migrates",
-        "crates/service/src/applications/shared_state.rs::explicit_options_override_the_defaults",
+        "crates/daemon/src/applications/shared_state.rs::explicit_options_override_the_defaults",
     ]),
     ("A hook object records the", &[
         "crates/testkit/tests/executor/rivals.rs::the_running_hook_of_another_operation_is_awaited_and_named",
@@ -876,55 +876,55 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("HorizontalPodAutoscalers without metrics or scale", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("Pods that restart or whose", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("ReplicaSets", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("PodDisruptionBudgets", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("the fallback of a KEDA", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("the conditions of a Gardener", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("The annotation `tidegate.dev/health-grace: 10m` sets", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("KEDA does not record when", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/service/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("The health of an application", &[
         "crates/health/tests/rules/general.rs::an_application_has_the_worst_health_that_counts",

@@ -11,12 +11,12 @@ use tidegate_app_controller::{ApplicationService, Destinations, ManagedApplicati
 use tidegate_appset_controller::{AppSetController, AppSetOptions, AppSetService};
 use tidegate_cluster::sim::{AuditEntry, Clock, Faults, SimCluster, SimConfig};
 use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
+use tidegate_daemon::control::client;
 use tidegate_executor::{Clock as _, Engine, SystemClock};
 use tidegate_health::HealthRules;
 use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, all_crds};
 use tidegate_model::{Destination, Gvk, Object, OperationId, Timestamp};
 use tidegate_oplog::{Log, MemoryLog};
-use tidegate_service::control::client;
 use tidegate_state::gates::GateFile;
 use tidegate_state::notices::Notices;
 use tidegate_state::state_dir::StateDir;

@@ -11,9 +11,9 @@ use serde::Serialize;
 use tidegate_application::AppKey;
 use tidegate_application::approval::approval_condition_message;
 use tidegate_application::refresh;
+use tidegate_daemon::direct_client::is_operation_accepted;
 use tidegate_model::argo::{Application, OperationState};
 use tidegate_model::{OperationId, OperationPhase, format_duration};
-use tidegate_service::direct_client::is_operation_accepted;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tidegate_application::AppKey;
 use tidegate_application::instance_name;
+use tidegate_daemon::application_access::{self, ApplicationListing};
+use tidegate_daemon::control::client;
+use tidegate_daemon::operation_access;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::Application;
 use tidegate_model::{Cascade, OperationId, Plan, Warning};
 use tidegate_server::{ApiClient, HookOutputStream};
-use tidegate_service::application_access::{self, ApplicationListing};
-use tidegate_service::control::client;
-use tidegate_service::operation_access;
 use tidegate_state::error::ServiceError;
 use tidegate_state::state_dir::{StateDir, suggest_remote};
 use tidegate_state::summaries::{PlanSummary, SyncWindowSummary};

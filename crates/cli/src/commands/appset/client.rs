@@ -1,8 +1,8 @@
 //! API client for ApplicationSets. Uses the process that runs in a state directory, or a remote service.
 
 use tidegate_applicationset::rollout::qualified_name;
+use tidegate_daemon::application_access::{self, AppSetListing};
 use tidegate_model::argo::ApplicationSet;
-use tidegate_service::application_access::{self, AppSetListing};
 use tidegate_state::error::ServiceError;
 use tidegate_views::appset_actions::{AppSetDeletionPreview, AppSetExplanation};
 use tidegate_views::protocol::Request;

@@ -14,12 +14,12 @@ use tidegate_applicationset::rollout::{
 use tidegate_applicationset::strategy_problems;
 use tidegate_applicationset::sync_policy::{AppSetRuleOptions, is_progressive};
 use tidegate_appset_controller::to_appset_output;
+use tidegate_daemon::application_access::{AppSetListing, ApplicationListing};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::operation::{concurrency_group, is_built_in_gate};
 use tidegate_lifecycle::rollout::{MemberView, Options as Cases, RolloutView};
 use tidegate_lifecycle::teardown::OrderKind;
 use tidegate_model::argo::{Application, ApplicationSet, ApplicationSource};
-use tidegate_service::application_access::{AppSetListing, ApplicationListing};
 use tidegate_stores::applications::MANAGED_LABEL;
 
 use super::client;

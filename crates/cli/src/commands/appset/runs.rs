@@ -1,7 +1,7 @@
 //! `appset runs`, `appset show-run` and `appset export-run`: records of rollouts and deletions.
 
+use tidegate_daemon::{operation_access, runs};
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_service::{operation_access, runs};
 use tidegate_views::runs::{RunSummary, RunWithEvents};
 
 use crate::args::{ExportRunArgs, Format, RecordFormat, RunsArgs, ServiceArgs, ShowRunArgs};
