@@ -4,8 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tidegate_application::push_events::PushEvent;
-use tidegate_fuzz::lines;
-use tidegate_model::Glob;
+use tidegate_fuzz::checks::{check_glob, lines};
 use tidegate_model::argo::ApplicationSource;
 
 #[allow(dead_code, reason = "only the source crate uses the other functions")]
@@ -21,13 +20,8 @@ fuzz_target!(|input: &[u8]| {
     let [paths, folder, first, second] = lines(input);
     let all = touched::is_affected(&paths, &folder, [first.as_str(), second.as_str()]);
     let either = [&first, &second].map(|file| touched::is_affected(&paths, &folder, [file.as_str()]));
-    assert_eq!(all, either.contains(&true), "each file is matched independently");
-    if let Ok(glob) = Glob::parse(&paths) {
-        glob.matches(&first);
-    }
-    if let Ok(glob) = Glob::with_separator(&paths, '/') {
-        glob.matches(&first);
-    }
+    assert_eq!(all, either.contains(&true), "files match independently");
+    check_glob(&paths, &first);
     let newest = versions::newest_version(&paths, [first.as_str(), second.as_str()]);
     let either = [&first, &second].map(|version| versions::allows(&paths, version));
     assert_eq!(newest.is_some(), either.contains(&true), "a version is found if and only if one is allowed");

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tidegate_fuzz::now;
+use tidegate_fuzz::checks::now;
 use tidegate_lifecycle::operation::{self, SyncOperation};
 use tidegate_lifecycle::rollout::{self, ProgressiveSync};
 use tidegate_lifecycle::{Driver, Machine};

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
-use tidegate_fuzz::now;
+use tidegate_fuzz::checks::now;
 use tidegate_gotmpl::{Engine, Limits, MissingKey};
 
 const LIMITS: Limits = Limits { steps: 20_000, output_bytes: 64 << 10, depth: 50 };

@@ -16,6 +16,19 @@ use crate::kube_bench::KubeBench;
 const FIVE: &[(&str, &str)] =
     &[("dev-a", "dev"), ("dev-b", "dev"), ("qa-a", "qa"), ("prod-a", "prod"), ("prod-b", "prod")];
 
+const SIX: &[(&str, &str)] = &[
+    ("dev-a", "dev"),
+    ("dev-b", "dev"),
+    ("dev-c", "dev"),
+    ("qa-a", "qa"),
+    ("prod-a", "prod"),
+    ("prod-b", "prod"),
+];
+/// Members of [`SIX`] in dev.
+const DEV: &[&str] = &["dev-a", "dev-b", "dev-c"];
+/// Members of [`SIX`] in prod.
+const PROD: &[&str] = &["prod-a", "prod-b"];
+
 /// The ApplicationSet `fleet`, and the repository of its Applications. Each Application has a start hook,
 /// some work, an end hook, and a deletion hook.
 pub struct Fleet {
@@ -54,32 +67,14 @@ impl Fleet {
     }
 
     fn appset(&self, strategy: Value, annotations: Value) -> Value {
-        let repository = self.site.path().join("repo").display().to_string();
-        json!({
-            "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
-            "metadata": {"name": "fleet", "annotations": annotations},
-            "spec": {
-                "goTemplate": true, "goTemplateOptions": ["missingkey=error"],
-                "generators": [{"git": {
-                    "repoURL": repository, "revision": "main", "files": [{"path": "members/*.json"}],
-                }}],
-                "strategy": strategy,
-                "template": {
-                    "metadata": {
-                        "name": "{{ .name }}", "labels": {"env": "{{ .env }}"},
-                        "finalizers": ["resources-finalizer.argocd.argoproj.io"],
-                    },
-                    "spec": {
-                        "project": "default",
-                        "destination": {
-                            "server": "https://kubernetes.default.svc", "namespace": self.site.namespace,
-                        },
-                        "source": {"repoURL": repository, "path": "apps/{{ .name }}", "targetRevision": "main"},
-                        "syncPolicy": {"automated": {"prune": true}, "retry": {"limit": 0}},
-                    },
-                },
-            },
-        })
+        let repository = self.site.path().join("repo");
+        let generator = json!({"git": {
+            "repoURL": repository, "revision": "main", "files": [{"path": "members/*.json"}],
+        }});
+        let mut set = appset(&self.site, &generator, &strategy);
+        set["metadata"]["annotations"] = annotations;
+        set["spec"]["template"]["spec"]["syncPolicy"]["retry"] = json!({"limit": 0});
+        set
     }
 
     async fn create(&self, strategy: Value, annotations: Value) {
@@ -167,6 +162,33 @@ impl Fleet {
         service.signal("TERM");
         service.finish().expect_code(0);
     }
+}
+
+/// Returns the ApplicationSet `fleet`, whose generator provides the name and the environment of each
+/// Application.
+pub fn appset(bench: &KubeBench, generator: &Value, strategy: &Value) -> Value {
+    json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "metadata": {"name": "fleet"},
+        "spec": {
+            "goTemplate": true, "goTemplateOptions": ["missingkey=error"],
+            "generators": [generator],
+            "strategy": strategy,
+            "template": {
+                "metadata": {
+                    "name": "{{ .name }}", "labels": {"env": "{{ .env }}"},
+                    "finalizers": ["resources-finalizer.argocd.argoproj.io"],
+                },
+                "spec": {
+                    "project": "default",
+                    "destination": {"server": "https://kubernetes.default.svc", "namespace": bench.namespace},
+                    "source": {
+                        "repoURL": bench.path().join("repo"), "path": "apps/{{ .name }}", "targetRevision": "main",
+                    },
+                    "syncPolicy": {"automated": {"prune": true}},
+                },
+            },
+        },
+    })
 }
 
 /// Returns the objects of a member, by file name.

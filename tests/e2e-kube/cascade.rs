@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tidegate_testkit::kube::{AuditEvent, User};
 
 use crate::applications::bench_with_crds;
+use crate::appsets;
 use crate::bench::Running;
 use crate::kube_bench::KubeBench;
 
@@ -26,29 +27,9 @@ fn repository(bench: &KubeBench) {
 }
 
 fn appset(bench: &KubeBench, strategy: &Value) -> Value {
-    let repository = bench.path().join("repo").display().to_string();
     let env = |name: &str| name.split('-').next().unwrap_or_default().to_owned();
     let elements: Vec<Value> = MEMBERS.iter().map(|name| json!({"name": name, "env": env(name)})).collect();
-    json!({
-        "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "metadata": {"name": "fleet"},
-        "spec": {
-            "goTemplate": true, "goTemplateOptions": ["missingkey=error"],
-            "generators": [{"list": {"elements": elements}}],
-            "strategy": strategy,
-            "template": {
-                "metadata": {
-                    "name": "{{ .name }}", "labels": {"env": "{{ .env }}"},
-                    "finalizers": ["resources-finalizer.argocd.argoproj.io"],
-                },
-                "spec": {
-                    "project": "default",
-                    "destination": {"server": "https://kubernetes.default.svc", "namespace": bench.namespace},
-                    "source": {"repoURL": repository, "path": "apps/{{ .name }}", "targetRevision": "main"},
-                    "syncPolicy": {"automated": {"prune": true}},
-                },
-            },
-        },
-    })
+    appsets::appset(bench, &json!({"list": {"elements": elements}}), strategy)
 }
 
 /// Returns a reverse order, in which prod is deleted before dev.

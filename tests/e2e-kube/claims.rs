@@ -7,6 +7,7 @@ use tidegate_testkit::kube::{Audit, ControlPlane, User};
 
 use crate::bench::Running;
 use crate::kube_bench::KubeBench;
+use crate::manifests::hook;
 
 /// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -15,20 +16,12 @@ const CLAIM_EXPIRY: Duration = Duration::from_secs(120);
 
 /// Returns a migration that runs until the test completes it, in a wave before the Deployment.
 fn revision(number: u32) -> String {
+    let annotations =
+        "argocd.argoproj.io/hook-delete-policy: BeforeHookCreation, sim.tidegate.dev/ready-after: 1h";
+    let migration = hook("migrate", "Sync", annotations)
+        .replace("image: busybox", &format!("image: busybox, args: [\"r{number}\"]"));
     format!(
-        "apiVersion: batch/v1
-kind: Job
-metadata:
-  name: migrate
-  annotations:
-    argocd.argoproj.io/hook: Sync
-    argocd.argoproj.io/hook-delete-policy: BeforeHookCreation
-    sim.tidegate.dev/ready-after: 1h
-spec:
-  backoffLimit: 0
-  template:
-    spec: {{restartPolicy: Never, containers: [{{name: main, image: busybox, args: [\"r{number}\"]}}]}}
----
+        "{migration}---
 apiVersion: v1
 kind: ConfigMap
 metadata:

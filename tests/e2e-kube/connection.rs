@@ -7,7 +7,7 @@ use serde_json::json;
 use tidegate_testkit::kube::{Options, User};
 
 use crate::bench::{Bench, CommandOutput, Running};
-use crate::kube_bench::{KubeBench, Plane};
+use crate::kube_bench::{KubeBench, Plane, stuck_server};
 use crate::manifests::CONFIG;
 
 /// Syncs an application with a unique name.
@@ -15,24 +15,10 @@ fn sync<'a>(bench: &'a KubeBench, more: &[&'a str]) -> CommandOutput {
     bench.run(&[&["sync", "config.yaml", "--app", &bench.namespace][..], more].concat())
 }
 
-/// A server that takes a while to become ready, followed by another object.
-const SERVER: &str = r#"
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: server, annotations: {sim.tidegate.dev/ready-after: 20s}}
-spec:
-  selector: {matchLabels: {app: server}}
-  template:
-    metadata: {labels: {app: server}}
-    spec:
-      containers: [{name: main, image: nginx}]
----
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: after
-  annotations: {argocd.argoproj.io/sync-wave: "1"}
-"#;
+/// Returns a server that takes a while to become ready, followed by another object.
+fn slow_server() -> String {
+    stuck_server().replace("outcome: never-ready", "ready-after: 20s")
+}
 
 pub async fn a_missing_kubeconfig_error_says_what_to_do() {
     let bench = Bench::new();
@@ -97,7 +83,7 @@ fn reported_seconds(line: &str) -> u64 {
 pub async fn a_stalled_server_is_named_and_blocks_nothing_afterwards() {
     let control = Plane::own(Options::default());
     let bench = KubeBench::on_plane(control.clone(), "still").await;
-    bench.write("slow.yaml", SERVER);
+    bench.write("slow.yaml", slow_server());
     let mut sync = bench.start(&["sync", "slow.yaml", "--app", "a", "-n", &bench.namespace]);
     sync.wait_for_line("waiting for Deployment");
     control.pause_api_server().unwrap();
@@ -113,7 +99,7 @@ pub async fn a_stalled_server_is_named_and_blocks_nothing_afterwards() {
 pub async fn a_signal_interrupts_connections_to_a_stalled_server() {
     let control = Plane::own(Options::default());
     let bench = KubeBench::on_plane(control.clone(), "interrupted").await;
-    bench.write("slow.yaml", SERVER);
+    bench.write("slow.yaml", slow_server());
     let mut sync = bench.start(&["sync", "slow.yaml", "--app", "a", "-n", &bench.namespace]);
     sync.wait_for_line("waiting for Deployment");
     sync.signal("KILL");

@@ -3,27 +3,8 @@
 use serde_json::{Value, json};
 use tidegate_testkit::kube::{ControlPlane, Options, User};
 
-use crate::kube_bench::{KubeBench, Plane};
+use crate::kube_bench::{KubeBench, Plane, stuck_server};
 use crate::manifests::{FAST, STUCK};
-
-/// This wave waits forever if there are no controllers.
-const WAITING: &str = r#"
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: server}
-spec:
-  selector: {matchLabels: {app: server}}
-  template:
-    metadata: {labels: {app: server}}
-    spec:
-      containers: [{name: main, image: nginx}]
----
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: after
-  annotations: {argocd.argoproj.io/sync-wave: "1"}
-"#;
 
 /// Starts an operation that waits, then stops its process.
 fn start_and_leave(bench: &KubeBench, args: &[&str]) -> String {
@@ -109,7 +90,7 @@ pub async fn resume_refuses_another_cluster_at_the_same_url() {
     let control = own_plane().await;
     let bench = KubeBench::on_plane(control.clone(), "anew").await;
     let namespace = bench.namespace.clone();
-    bench.write("waiting.yaml", WAITING);
+    bench.write("waiting.yaml", stuck_server());
     let sync = ["sync", "waiting.yaml", "--app", &namespace, "-n", &namespace];
     let mut first = bench.start(&sync);
     first.wait_for_line("waiting for Deployment");

@@ -9,10 +9,16 @@ use serde_json::Value;
 use tidegate_testkit::kube::{ApiClient, Audit, AuditEvent, ControlPlane, Mark, Options, User};
 
 use crate::bench::{Bench, CommandOutput, Running};
+use crate::manifests::STUCK;
 
 /// Namespaces by control plane and application. A prune searches the whole cluster for the objects of an
 /// application, so two tests with the same application would delete each other's objects.
 static APPLICATIONS: Mutex<BTreeMap<(String, String), String>> = Mutex::new(BTreeMap::new());
+
+/// Returns [`STUCK`] without its hook: a Deployment that never becomes ready, and a later wave.
+pub fn stuck_server() -> &'static str {
+    STUCK.split_once("---\n").unwrap().1
+}
 
 /// Control plane of a test.
 #[derive(Clone)]
@@ -86,6 +92,11 @@ impl KubeBench {
     /// Returns a unique name for an application, different from the namespace's name.
     pub fn app(&self, name: &str) -> String {
         format!("{}-{name}", self.namespace)
+    }
+
+    /// Returns the arguments that select the application and the namespace with the same name.
+    pub fn target_args(&self) -> [&str; 4] {
+        ["--app", &self.namespace, "-n", &self.namespace]
     }
 
     /// Runs the command as [`Bench::run`] does.

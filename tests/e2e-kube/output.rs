@@ -4,28 +4,20 @@ use serde_json::{Value, json};
 use tidegate_testkit::kube::Kubelet;
 
 use crate::kube_bench::KubeBench;
+use crate::manifests::hook;
 
 /// Returns a migration on a node, with its own Secret, that runs until the test completes it.
 fn manifests(node: &str, duration: &str) -> String {
     let node = if node.is_empty() { String::new() } else { format!("nodeName: {node}, ") };
+    let job = hook("migrate", "PreSync", &format!("sim.tidegate.dev/ready-after: {duration}"));
+    let job = job.replace("spec: {", &format!("spec: {{{node}"));
     format!(
         "apiVersion: v1
 kind: Secret
 metadata: {{name: database}}
 stringData: {{password: the-canary-of-this-test}}
 ---
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: migrate
-  annotations:
-    argocd.argoproj.io/hook: PreSync
-    sim.tidegate.dev/ready-after: {duration}
-spec:
-  backoffLimit: 0
-  template:
-    spec: {{{node}restartPolicy: Never, containers: [{{name: main, image: busybox}}]}}
-"
+{job}"
     )
 }
 

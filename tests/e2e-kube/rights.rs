@@ -66,18 +66,8 @@ pub async fn forbidden_requests_are_named() {
         assert!(bench.observer().find(&path).await.unwrap().is_none());
     }
     // Impersonation requires the right to impersonate.
-    let args = [
-        "sync",
-        "config.yaml",
-        "--app",
-        &bench.namespace,
-        "-n",
-        &bench.namespace,
-        "--context",
-        user.name(),
-        "--as",
-        User::ENGINE.name(),
-    ];
+    let impersonation = ["--context", user.name(), "--as", User::ENGINE.name()];
+    let args = [&["sync", "config.yaml"][..], &bench.target_args(), &impersonation].concat();
     let ran = bench.run(&args).expect_code(1);
     assert!(ran.err.contains("impersonate"), "{ran:?}");
 }

@@ -2,9 +2,8 @@
 //! remaining file may contain it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use crate::bench::CommandOutput;
+use crate::bench::{CommandOutput, files};
 use crate::kube_bench::KubeBench;
 
 const CANARY: &str = "Canary 7d41 value!";
@@ -79,15 +78,6 @@ fn assert_clean(what: &str, ran: &CommandOutput) {
             panic!("{what} contains it: …{place}…");
         }
     }
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
-    }
-    found
 }
 
 pub async fn the_canary_appears_nowhere() {

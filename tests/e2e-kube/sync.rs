@@ -213,18 +213,11 @@ pub async fn the_namespace_is_created_with_its_metadata() {
         .run(&["sync", "config.yaml", "--app", &bench.namespace, "--namespace-label", "a=b"])
         .expect_code(2);
     assert!(refused.err.contains("CreateNamespace=true"), "{}", refused.err);
-    let made = [
-        "sync",
-        "config.yaml",
-        "--app",
-        &bench.namespace,
-        "-n",
-        &bench.namespace,
-        "--sync-option",
-        "CreateNamespace=true",
-    ];
+    let option = ["--sync-option", "CreateNamespace=true"];
     let metadata = ["--namespace-label", "team=shop", "--namespace-annotation", "example.com/a=b=c"];
-    bench.run(&[&made[..], &metadata].concat()).expect_code(0);
+    bench
+        .run(&[&["sync", "config.yaml"][..], &bench.target_args(), &option, &metadata].concat())
+        .expect_code(0);
     let namespace = bench.observer().get(&format!("/api/v1/namespaces/{}", bench.namespace)).await.unwrap();
     assert_eq!(namespace["metadata"]["labels"]["team"], "shop", "{namespace}");
     assert_eq!(namespace["metadata"]["annotations"]["example.com/a"], "b=c", "{namespace}");

@@ -40,15 +40,16 @@ fn main() -> ExitCode {
         let reason = missing.clone().unwrap_or_default();
         let (is_absent, name) = (missing.is_some(), name.to_owned());
         let shown = if is_absent && !is_required { format!("{name} (no sshd)") } else { name };
-        Trial::test(shown, move || if is_absent { Err(Failed::from(reason)) } else { run_test(test) })
-            .with_ignored_flag(is_absent && !is_required)
+        let run = move || {
+            if is_absent {
+                return Err(Failed::from(reason));
+            }
+            test();
+            Ok(())
+        };
+        Trial::test(shown, run).with_ignored_flag(is_absent && !is_required)
     };
     libtest_mimic::run(&arguments, tests().into_iter().map(trial).collect()).exit_code()
-}
-
-fn run_test(test: fn()) -> Result<(), Failed> {
-    test();
-    Ok(())
 }
 
 fn tests() -> Vec<Test> {

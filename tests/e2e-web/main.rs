@@ -100,15 +100,16 @@ fn main() -> ExitCode {
             () if !is_whole && LONG_TESTS.contains(&name) => " (TIDEGATE_LONG_TESTS=1 runs it)",
             () => "",
         };
-        let run = move || if is_absent { Err(Failed::from(reason)) } else { run_test(test) };
+        let run = move || {
+            if is_absent {
+                return Err(Failed::from(reason));
+            }
+            test();
+            Ok(())
+        };
         Trial::test(format!("{name}{left_out}"), run).with_ignored_flag(!left_out.is_empty())
     };
     libtest_mimic::run(&arguments, tests().into_iter().map(trial).collect()).exit_code()
-}
-
-fn run_test(test: fn()) -> Result<(), Failed> {
-    test();
-    Ok(())
 }
 
 fn tests() -> Vec<Test> {

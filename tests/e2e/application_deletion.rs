@@ -6,28 +6,14 @@ use serde_json::Value;
 
 use crate::bench::Running;
 use crate::fleet::Fleet;
+use crate::manifests::hook;
 
 const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
-
-fn hook(name: &str, phase: &str, more: &str) -> String {
-    format!(
-        "---
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: {name}
-  annotations: {{argocd.argoproj.io/hook: {phase}, {more}}}
-spec:
-  template:
-    spec: {{restartPolicy: Never, containers: [{{name: main, image: busybox}}]}}
-"
-    )
-}
 
 /// Returns a fleet whose backend has deletion hooks and the resources finalizer.
 fn deletable_fleet(drain: &str) -> Fleet {
     let fleet = Fleet::new();
-    let hooks = hook("drain", "PreDelete", drain) + &hook("report", "PostDelete", "a: b");
+    let hooks = [hook("drain", "PreDelete", drain), hook("report", "PostDelete", "a: b")].join("---\n");
     fs::write(fleet.path("repo/backend/deletion.yaml"), hooks).unwrap();
     fleet.set_migration_duration("100ms");
     let asks = format!("  name: backend\n  finalizers: [{FINALIZER}]\n");

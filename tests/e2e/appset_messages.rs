@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::appsets::{FIVE, ManagedAppset, STEPS, WEB, are_healthy};
+use crate::appsets::{FIVE, MANUAL_DELETION, ManagedAppset, STEPS, WEB, are_healthy};
 use crate::bench::CommandOutput;
 
 impl ManagedAppset {
@@ -232,23 +232,14 @@ fn an_accepted_retry_is_visible_before_it_starts() {
     service.finish().expect_code(0);
 }
 
-const MANUAL_SYNC: &str = "
-  strategy:
-    deletionOrder: Custom
-    deletionSync:
-      steps:
-        - {matchExpressions: [{key: env, operator: In, values: [prod]}], maxUpdate: 0}
-        - {matchExpressions: [{key: env, operator: In, values: [dev]}]}
-";
-
 #[test]
 fn members_that_a_user_excluded_from_a_deletion_stay() {
     let all = [("prod-a", "prod"), ("prod-b", "prod"), ("dev-a", "dev"), ("dev-b", "dev")];
-    let appset = ManagedAppset::new(MANUAL_SYNC, &all);
+    let appset = ManagedAppset::new(MANUAL_DELETION, &all);
     let service = appset.serve();
     appset.wait_until(|set| set["status"]["resourcesCount"] == 4);
     for (number, (name, env)) in (1..).zip(&all[..3]) {
-        appset.write(MANUAL_SYNC, &all[number..]);
+        appset.write(MANUAL_DELETION, &all[number..]);
         let deletions = || appset.runs().iter().filter(|run| run["kind"] == "deletion").count();
         appset.wait_for_status(|_| deletions() == number);
         if *env == "prod" {
@@ -282,7 +273,7 @@ fn members_that_a_user_excluded_from_a_deletion_stay() {
 
 #[test]
 fn an_ordered_deletion_reports_progress_and_after_termination_the_rest() {
-    let appset = ManagedAppset::new(MANUAL_SYNC, &[("dev-a", "dev"), ("prod-a", "prod")]);
+    let appset = ManagedAppset::new(MANUAL_DELETION, &[("dev-a", "dev"), ("prod-a", "prod")]);
     let service = appset.serve();
     appset.wait_until(|set| set["status"]["resourcesCount"] == 2);
     appset.appset(&["delete", "fleet", "--yes", "--async", "--reason", "moved"]).expect_code(0);
@@ -328,7 +319,7 @@ fn an_ordered_deletion_reports_progress_and_after_termination_the_rest() {
     assert!(ended.err.contains("`tidegate appset retry argocd/fleet` starts it again"), "{ended:?}");
     appset.wait_until_listed(&["the ordered deletion ended", "not today"]);
     // A repeated change is reported as well.
-    appset.write(MANUAL_SYNC, &[("dev-a", "dev"), ("prod-a", "prod")]);
+    appset.write(MANUAL_DELETION, &[("dev-a", "dev"), ("prod-a", "prod")]);
     let back = appset
         .wait_until_explained("the document is ignored until the deletion of the ApplicationSet is complete");
     assert!(back.contains("terminated by tester (not today)") && back.contains("starts it again"), "{back}");

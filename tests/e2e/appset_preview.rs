@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::appsets::appset_of_list;
 use crate::bench::Bench;
 
 /// Returns an ApplicationSet that generates these Applications, each with a folder and a revision. `source`
@@ -11,16 +12,8 @@ fn appset(members: &[(&str, &str, &str)], source: &str) -> String {
         format!("{{name: {name}, path: {path}, revision: {revision}}}")
     };
     let elements = members.iter().map(element).collect::<Vec<_>>().join(", ");
-    format!(
-        "
-apiVersion: argoproj.io/v1alpha1
-kind: ApplicationSet
-metadata: {{name: fleet}}
-spec:
-  goTemplate: true
-  generators:
-    - list: {{elements: [{elements}]}}
-  template:
+    let template = format!(
+        "  template:
     metadata: {{name: '{{{{ .name }}}}'}}
     spec:
       project: default
@@ -28,7 +21,8 @@ spec:
       destination: {{name: in-cluster, namespace: default}}
       syncPolicy: {{automated: {{}}}}
 "
-    )
+    );
+    appset_of_list(&elements, &template)
 }
 
 fn commit(bench: &Bench, version: &str) -> String {

@@ -41,6 +41,16 @@ pub const STEPS: &str = "
           maxUpdate: 1
 ";
 
+/// Strategy in which users delete the prod Applications, before the dev Applications are deleted.
+pub const MANUAL_DELETION: &str = "
+  strategy:
+    deletionOrder: Custom
+    deletionSync:
+      steps:
+        - {matchExpressions: [{key: env, operator: In, values: [prod]}], maxUpdate: 0}
+        - {matchExpressions: [{key: env, operator: In, values: [dev]}]}
+";
+
 /// An ApplicationSet with its repository and the service that manages it.
 pub struct ManagedAppset {
     pub bench: Bench,
@@ -131,7 +141,9 @@ impl ManagedAppset {
     }
 }
 
-fn appset(strategy: &str, elements: &str) -> String {
+/// Returns an ApplicationSet that generates an Application for each element of a list. `rest` is the rest of
+/// its specification.
+pub fn appset_of_list(elements: &str, rest: &str) -> String {
     format!(
         "
 apiVersion: argoproj.io/v1alpha1
@@ -140,7 +152,13 @@ metadata: {{name: fleet}}
 spec:
   goTemplate: true
   generators: [{{list: {{elements: [{elements}]}}}}]
-{strategy}
+{rest}"
+    )
+}
+
+fn appset(strategy: &str, elements: &str) -> String {
+    let rest = format!(
+        "{strategy}
   template:
     metadata:
       name: '{{{{ .name }}}}'
@@ -155,7 +173,8 @@ spec:
         retry: {{limit: 1, backoff: {{duration: 100ms}}}}
         syncOptions: [CreateNamespace=true]
 "
-    )
+    );
+    appset_of_list(elements, &rest)
 }
 
 pub const FIVE: &[(&str, &str)] =
@@ -394,15 +413,7 @@ fn a_deleted_appset_deletes_its_applications_in_reverse_steps() {
 
 #[test]
 fn users_can_delete_what_a_manual_deletion_step_leaves() {
-    let steps = "
-  strategy:
-    deletionOrder: Custom
-    deletionSync:
-      steps:
-        - {matchExpressions: [{key: env, operator: In, values: [prod]}], maxUpdate: 0}
-        - {matchExpressions: [{key: env, operator: In, values: [dev]}]}
-";
-    let appset = ManagedAppset::new(steps, &[("dev-a", "dev"), ("prod-a", "prod")]);
+    let appset = ManagedAppset::new(MANUAL_DELETION, &[("dev-a", "dev"), ("prod-a", "prod")]);
     let service = appset.serve();
     appset.wait_until(|set| are_synced(set, 2));
     appset.bench.run(&["appset", "delete", "fleet", "--yes", "--async"]).expect_code(0);

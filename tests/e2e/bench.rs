@@ -291,6 +291,16 @@ pub fn example(name: &str) -> String {
     root.join(name).to_str().unwrap().to_owned()
 }
 
+/// Returns the files below a folder.
+pub fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found
+}
+
 /// Sorts the rows of a table, because objects in the same wave are recorded in the order of the responses.
 pub fn sorted(table: &str) -> String {
     let mut blocks: Vec<String> = Vec::new();

@@ -2,12 +2,12 @@
 
 use std::env;
 use std::fs::{self, OpenOptions};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::bench::{Bench, CommandOutput, Running};
+use crate::bench::{Bench, CommandOutput, Running, files};
 use crate::manifests::{CONFIG, SLOW};
 
 /// Number of trials. Commands are slow to start, and the tests of the log itself run many more trials.
@@ -146,19 +146,10 @@ impl Dice {
     }
 }
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    let mut entries: Vec<PathBuf> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    entries.sort();
-    for entry in entries {
-        if entry.is_dir() { files(&entry, found) } else { found.push(entry) }
-    }
-}
-
 /// Damages one file. Returns the name of the file and a description of the damage.
 fn damage(state: &Path, dice: &mut Dice) -> String {
-    let mut all = Vec::new();
-    files(state, &mut all);
+    let mut all = files(state);
+    all.sort();
     let path = &all[dice.random_below(all.len())];
     let mut content = fs::read(path).unwrap();
     let what = match dice.random_below(5) {

@@ -15,19 +15,8 @@ fn wave(number: i64) -> String {
 }
 
 fn hook(name: &str, phase: &str, ready_after: &str) -> String {
-    format!(
-        "---
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: {name}
-  annotations: {{argocd.argoproj.io/hook: {phase}, sim.tidegate.dev/ready-after: {ready_after}}}
-spec:
-  backoffLimit: 0
-  template:
-    spec: {{restartPolicy: Never, containers: [{{name: main, image: busybox}}]}}
-"
-    )
+    let annotation = format!("sim.tidegate.dev/ready-after: {ready_after}");
+    format!("---\n{}", crate::manifests::hook(name, phase, &annotation))
 }
 
 /// Returns manifests with four waves, and hooks that run before and after the deletion.

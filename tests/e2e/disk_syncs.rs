@@ -10,12 +10,12 @@ use crate::bench::{Bench, example};
 /// directory.
 const SHOP_SYNCS_MAX: usize = 60;
 
-/// Runs a command under strace. Prints a message if strace isn't installed.
-fn run_traced(bench: &Bench, args: &[&str], calls: &str) -> String {
+/// Runs a command under strace with these options, and returns the trace.
+pub fn run_traced(bench: &Bench, args: &[&str], options: &[&str]) -> String {
     let trace = bench.path().join("trace");
     let inner = bench.command(args);
     let mut command = Command::new("strace");
-    command.args(["-f", "-y", "-e", calls, "-o"]).arg(&trace);
+    command.arg("-f").args(options).arg("-o").arg(&trace);
     command.arg(inner.get_program()).args(inner.get_args()).current_dir(bench.path());
     for (name, value) in inner.get_envs() {
         match value {
@@ -34,7 +34,7 @@ fn the_shop_example_syncs_the_disk_sixty_times_at_most() {
     let trace = run_traced(
         &bench,
         &["sync", &example("shop"), "--app", "shop", "--sim"],
-        "trace=fsync,fdatasync,msync",
+        &["-y", "-e", "trace=fsync,fdatasync,msync"],
     );
     // strace prints a call in two parts if it is interleaved with calls of other threads.
     let syncs: Vec<&str> = trace.lines().filter(|line| line.contains("sync(")).collect();

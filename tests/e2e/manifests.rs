@@ -135,3 +135,35 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: config}
 "#;
+
+/// Definition of the custom resource `Gadget`.
+pub const GADGET_DEFINITION: &str = "\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.example.org}
+spec:
+  group: example.org
+  scope: Namespaced
+  names: {kind: Gadget, plural: gadgets}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+
+/// Returns a Job that is a hook in this phase, with more annotations separated by commas.
+pub fn hook(name: &str, phase: &str, annotations: &str) -> String {
+    format!(
+        "apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {name}
+  annotations: {{argocd.argoproj.io/hook: {phase}, {annotations}}}
+spec:
+  backoffLimit: 0
+  template:
+    spec: {{restartPolicy: Never, containers: [{{name: main, image: busybox}}]}}
+"
+    )
+}

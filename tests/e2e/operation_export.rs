@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
-use crate::manifests::FAST;
+use crate::manifests::{FAST, hook};
 
 /// Detects text that becomes markup or isn't masked.
 const MARKUP: &str = "<script>window.hit=1</script><img src=x onerror=window.hit=1>";
@@ -215,25 +215,12 @@ fn a_compacted_operation_is_exported_as_a_summary_with_a_note() {
     assert!(log.err.contains("--history") && !log.err.contains("try again"), "{}", log.err);
 }
 
-/// A hook that fails in both attempts.
-const FAILS_TWICE: &str = "\
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: migrate
-  annotations:
-    argocd.argoproj.io/hook: PreSync
-    sim.tidegate.dev/outcome: fail
-    sim.tidegate.dev/logs: relation does not exist
-spec:
-  backoffLimit: 0
-  template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}}
-";
-
 #[test]
 fn logs_of_failed_hooks_are_shown_for_every_attempt() {
     let bench = Bench::new();
-    bench.write("bad.yaml", FAILS_TWICE);
+    // The hook fails in both attempts.
+    let outcome = "sim.tidegate.dev/outcome: fail, sim.tidegate.dev/logs: relation does not exist";
+    bench.write("bad.yaml", hook("migrate", "PreSync", outcome));
     let sync = ["sync", "bad.yaml", "--app", "bad", "--sim", "--retry", "1", "--retry-backoff", "10ms"];
     bench.run(&sync).expect_code(1);
     let shown = bench.run(&["ops", "show", "bad"]).expect_code(0).out;

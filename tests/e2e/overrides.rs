@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::bench::Bench;
 use crate::fleet::Fleet;
+use crate::manifests::{GADGET_DEFINITION, hook};
 
 const SHOP: &str = "\
 apiVersion: batch/v1
@@ -186,32 +187,13 @@ fn a_skip_survives_a_kill() {
     }
 }
 
-/// A hook that fails when it is first created, and another that runs until a user marks it as done.
-const TWICE: &str = "\
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: migrate
-  annotations: {argocd.argoproj.io/hook: PreSync, sim.tidegate.dev/fail-times: \"1\"}
-spec:
-  backoffLimit: 0
-  template:
-    spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}
----
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: beside
-  annotations: {argocd.argoproj.io/hook: PreSync, sim.tidegate.dev/ready-after: 10h}
-spec:
-  backoffLimit: 0
-  template:
-    spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: last}
-";
+/// Returns a hook that fails when it is first created, another that runs until a user marks it as done, and a
+/// ConfigMap.
+fn hooks_to_override() -> String {
+    let fails = hook("migrate", "PreSync", "sim.tidegate.dev/fail-times: \"1\"");
+    let runs = hook("beside", "PreSync", "sim.tidegate.dev/ready-after: 10h");
+    format!("{fails}---\n{runs}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: last}}\n")
+}
 
 /// The retry must happen in the same attempt while the rest of its wave is running, even if the process is
 /// killed.
@@ -219,7 +201,7 @@ metadata: {name: last}
 fn a_failed_hook_is_retried_in_the_same_attempt() {
     for is_killed in [false, true] {
         let bench = Bench::new();
-        bench.write("shop.yaml", TWICE);
+        bench.write("shop.yaml", hooks_to_override());
         let mut sync = bench.start(&SYNC);
         sync.wait_for_line("Job default/migrate Failed");
         bench.run(&ops(&["retry-task", "shop", "--task", "Job/migrate"])).expect_code(0);
@@ -256,20 +238,6 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: later, annotations: {argocd.argoproj.io/sync-wave: \"1\"}}
 ";
-const DEFINITION: &str = "\
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: gadgets.example.org}
-spec:
-  group: example.org
-  scope: Namespaced
-  names: {kind: Gadget, plural: gadgets}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-";
 
 /// An Application needs a kind that another Application provides. Once the kind exists, the retry must not
 /// wait for the next attempt.
@@ -277,7 +245,7 @@ spec:
 fn a_failed_object_is_retried_at_once_when_its_dependency_exists() {
     let fleet = Fleet::new();
     fleet.bench.write("fleet/repo/database/database.yaml", GADGET);
-    fleet.bench.write("fleet/repo/frontend/frontend.yaml", DEFINITION);
+    fleet.bench.write("fleet/repo/frontend/frontend.yaml", GADGET_DEFINITION);
     fleet.commit();
     let automated = "    automated:\n      prune: true\n      selfHeal: true\n";
     let retry = format!("{automated}    retry: {{limit: 1, backoff: {{duration: 10h, maxDuration: 10h}}}}\n");

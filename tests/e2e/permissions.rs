@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::bench::{Bench, Running};
+use crate::disk_syncs::run_traced;
 use crate::manifests::{CONFIG, STUCK};
 
 fn mode(path: &Path) -> u32 {
@@ -26,20 +27,11 @@ fn start_stuck(bench: &Bench) -> Running {
 fn the_control_socket_is_private_before_it_is_bound() {
     let bench = Bench::new();
     bench.write("config.yaml", CONFIG);
-    let trace = bench.path().join("trace");
-    let inner = bench.command(&["sync", "config.yaml", "--app", "a", "--sim"]);
-    let mut command = Command::new("strace");
-    command.args(["-f", "-e", "trace=bind,mkdir,mkdirat,chmod,fchmodat,rename", "-o"]).arg(&trace);
-    command.arg(inner.get_program()).args(inner.get_args()).current_dir(bench.path());
-    for (name, value) in inner.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    let traced = command.output().expect("strace is installed");
-    assert!(traced.status.success(), "{traced:?}");
-    let trace = fs::read_to_string(trace).unwrap();
+    let trace = run_traced(
+        &bench,
+        &["sync", "config.yaml", "--app", "a", "--sim"],
+        &["-e", "trace=bind,mkdir,mkdirat,chmod,fchmodat,rename"],
+    );
     let at = |part: &str| {
         trace.lines().position(|line| line.contains(part)).unwrap_or_else(|| panic!("no {part} in:\n{trace}"))
     };

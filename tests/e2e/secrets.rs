@@ -3,9 +3,8 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
 
-use crate::bench::{Bench, CommandOutput};
+use crate::bench::{Bench, CommandOutput, files};
 
 const CANARY: &str = "Canary 7d41 value!";
 /// Beginning of the canary's base64 form.
@@ -40,15 +39,6 @@ fn has_canary(text: &[u8]) -> bool {
 fn assert_clean(what: &str, ran: &CommandOutput) {
     assert!(!has_canary(ran.out.as_bytes()), "{what} contains it: {}", ran.out);
     assert!(!has_canary(ran.err.as_bytes()), "{what} contains it: {}", ran.err);
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
-    }
-    found
 }
 
 #[test]

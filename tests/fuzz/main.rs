@@ -3,15 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 #![allow(clippy::indexing_slicing, missing_docs, reason = "tests may panic")]
 
+mod checks;
 mod manifests;
 mod paths;
 mod records;
 mod specs;
 mod windows;
-
-use tidegate_model::Timestamp;
-
-/// Returns the fixed time of all tests.
-fn now() -> Timestamp {
-    Timestamp::from_millis(1_795_253_400_000)
-}

@@ -1,14 +1,8 @@
 //! Parsing and planning of manifests.
 
-use std::collections::BTreeSet;
-
-use tidegate_model::{Destination, Discovery, OperationId, SyncRequest};
-use tidegate_planner::manifests::{Limits, Target, parse, parse_each};
-use tidegate_planner::{PlanInput, plan};
 use tidegate_testkit::fuzz;
-use uuid::Uuid;
 
-use crate::now;
+use crate::checks::check_manifests;
 
 const SHOP: &[u8] = br#"# A comment
 apiVersion: v1
@@ -70,30 +64,7 @@ const WORDS: [&str; 20] = [
 
 #[test]
 fn fuzz_manifests() {
-    let (known, terminating, discovery) = (BTreeSet::new(), BTreeSet::new(), Discovery::default());
     fuzz::fuzz_bytes("manifests", &[SHOP, CUSTOM], &WORDS, |input| {
-        let limits = Limits::default();
-        let all = parse("a.yaml", input, &limits);
-        let (targets, errors) = parse_each("a.yaml", input, &limits);
-        assert_eq!(all.is_ok(), errors.is_empty(), "both parsers agree on errors");
-        for error in &errors {
-            assert!(!error.to_string().is_empty());
-        }
-        let request = SyncRequest::new("shop", "shop", Destination::Simulated);
-        let planned = |targets: &[Target]| {
-            plan(PlanInput {
-                operation: OperationId(Uuid::from_u128(1)),
-                request: &request,
-                started_at: now(),
-                targets: targets.to_vec(),
-                live: &[],
-                inventory: &known,
-                unchanged_hooks: &known,
-                terminating_namespaces: &terminating,
-                discovery: &discovery,
-                is_offline: true,
-            })
-        };
-        assert_eq!(planned(&targets), planned(&targets), "planning is deterministic");
+        check_manifests(input);
     });
 }

@@ -1,22 +1,14 @@
 //! Specifications of Applications, projects and ApplicationSets, as users write them into resources.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use tidegate_application::automated_sync;
-use tidegate_application::operation;
-use tidegate_application::project;
-use tidegate_application::refresh::{self, RefreshLevel};
+use tidegate_application::credentials;
 use tidegate_application::sources::Sources;
-use tidegate_application::sync_windows::SyncWindows;
-use tidegate_application::{comparison, credentials, deletion, dependencies};
-use tidegate_generate::{NoInputs, Options, generate};
-use tidegate_model::argo::{AppProject, Application, ApplicationSet};
-use tidegate_model::{DeployTarget, Destination, ObjectKey, ProjectPolicy, TimeZoneRules};
+use tidegate_generate::{NoInputs, Options};
+use tidegate_model::argo::ApplicationSet;
 use tidegate_source::Repositories;
 use tidegate_testkit::fuzz;
 
-use crate::now;
+use crate::checks::{check_application, check_generation, check_project};
 
 fn application() -> Value {
     json!({
@@ -76,34 +68,9 @@ fn fuzz_applications() {
         ["argocd.argoproj.io/skip-reconcile", "5m5", "$values/a", "Healthy", "999999999999h", "metadata"];
     let repositories = Repositories::default();
     fuzz::fuzz_documents("applications", &[application(), multi_source_application()], &text, |document| {
-        let Ok(read) = serde_json::from_value::<Application>(document.clone()) else { return };
-        let again = serde_json::from_value::<Application>(serde_json::to_value(&read).unwrap()).unwrap();
-        assert_eq!(again, read, "serialization round-trips");
+        let Some(read) = check_application(document.clone()) else { return };
         let shown = serde_json::to_string(&credentials::application_without_credentials(&read)).unwrap();
         assert!(shown.len() <= 4 << 20);
-        read.unknown_fields();
-        dependencies::dependencies_of(&read);
-        let project = project::permissive_project();
-        let windows =
-            SyncWindows::for_application(&project, &read.metadata.name, &DeployTarget::default(), |_| {
-                Ok(TimeZoneRules::UTC)
-            });
-        refresh::due_refresh(&read, Some(RefreshLevel::Recent), now(), Duration::from_secs(180));
-        let mut app = read.clone();
-        automated_sync::update_waiting_operation(&mut app, now());
-        automated_sync::apply_comparison(&mut app, &windows, now());
-        deletion::decide_deletion(&mut app, true, now());
-        comparison::record_invalid_spec(&mut app, "it is wrong".to_owned(), now());
-        operation::comparison_request(&read, Destination::Simulated, "shop".to_owned());
-        let asked = read.operation.clone().unwrap_or_default();
-        let place = || (Destination::Simulated, "shop".to_owned());
-        if let Ok(sources) = operation::operation_sources(&read, &asked)
-            && let Ok(revisions) = operation::operation_revisions(&asked, &sources)
-        {
-            drop(operation::sync_request(&read, &asked, place(), &revisions));
-        }
-        drop(operation::rollback_operation(&read, None, true));
-        drop(deletion::deletion_request(&read, &asked, place()));
         for source in Sources::from_application(&read).as_slice() {
             // No requests are sent, because only the names are parsed.
             drop(repositories.origin(source, std::path::Path::new("/apps")));
@@ -134,29 +101,7 @@ fn fuzz_projects() {
         },
     });
     let text = ["/(a+)+$/", "/[/", "{a,b", "[!-]", "@every 1s", "*/1", "!", "24h"];
-    fuzz::fuzz_documents("projects", &[seed], &text, |document| {
-        let Ok(project) = serde_json::from_value::<AppProject>(document.clone()) else { return };
-        project.unknown_fields();
-        let target = DeployTarget {
-            servers: vec!["https://kubernetes.default.svc".to_owned()],
-            name: "in-cluster".to_owned(),
-            project: String::new(),
-            namespace: "shop-a".to_owned(),
-        };
-        let repositories = vec!["https://example.com/shop".to_owned()];
-        let mandate = ProjectPolicy { target: target.clone(), repositories, ..ProjectPolicy::default() };
-        let permitted = project::check_operation(&project, &mandate, "argocd");
-        let namespaced = [None, Some(true), Some(false)];
-        for namespaced in namespaced {
-            let key = ObjectKey::new("apps", "Deployment", "shop-a", "web");
-            drop(project::check_object(&project, &target, &key, namespaced));
-        }
-        SyncWindows::for_application(&project, "shop-prod", &target, |_| Ok(TimeZoneRules::UTC))
-            .find_hold(true, now());
-        if project.spec.destinations.is_empty() {
-            assert!(permitted.is_err(), "a project without destinations permits none");
-        }
-    });
+    fuzz::fuzz_documents("projects", &[seed], &text, |document| check_project(document.clone()));
 }
 
 #[test]
@@ -210,12 +155,6 @@ fn fuzz_application_sets() {
     fuzz::fuzz_documents("application-sets", &seeds, &text, |document| {
         let Ok(set) = serde_json::from_value::<ApplicationSet>(document.clone()) else { return };
         set.unknown_fields();
-        let made = generate(&set, &mut NoInputs, &Options { new_globbing: true, now: Some(0) });
-        let again = generate(&set, &mut NoInputs, &Options { new_globbing: true, now: Some(0) });
-        match (made, again) {
-            (Ok(made), Ok(again)) => assert_eq!(made, again, "generation is deterministic"),
-            (Err(errors), Err(_)) => assert!(!errors.to_string().is_empty()),
-            _ => panic!("generation is deterministic"),
-        }
+        check_generation(&set, &mut NoInputs, &Options { new_globbing: true, now: Some(0) });
     });
 }

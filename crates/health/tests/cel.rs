@@ -2,22 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "tests may panic")]
 
+#[path = "lua/widget.rs"]
+mod widget;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tidegate_health::{Condition, Expressions, HealthRules, Layer, Script, UserRule};
+use tidegate_model::Object;
 use tidegate_model::annotations::{HEALTH_CURRENT, HEALTH_FAILED};
-use tidegate_model::{Object, Timestamp};
 
-const NOW: Timestamp = Timestamp::from_millis(1_795_253_400_000);
-
-fn widget(fields: Value) -> Object {
-    let mut all = fields.as_object().cloned().unwrap_or_default();
-    all.insert("apiVersion".to_owned(), "example.org/v1".into());
-    all.insert("kind".to_owned(), "Widget".into());
-    let mut object = Object::try_from(Value::Object(all)).unwrap();
-    object.set_name("x");
-    object
-}
+use crate::widget::{NOW, widget};
 
 fn assess(source: Value, object: &Object) -> String {
     let rule = UserRule::Expressions(Expressions::load("example.org/Widget", "rules.yaml", source));

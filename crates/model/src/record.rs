@@ -13,8 +13,11 @@ pub trait LogRecord: Serialize + DeserializeOwned + Clone + Send + Sync + 'stati
     /// have earlier layouts.
     type Earlier: DeserializeOwned + Into<Self>;
 
-    /// Returns true if records of this kind are in an earlier layout.
-    fn is_earlier(kind: u16) -> bool;
+    /// Returns true if records of this kind are in an earlier layout. Types without earlier layouts use the
+    /// default.
+    fn is_earlier(_kind: u16) -> bool {
+        false
+    }
 
     /// Highest kind that this program knows. A record with a higher kind was written by a newer program.
     const HIGHEST_KIND: u16;

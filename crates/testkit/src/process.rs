@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::crash::{CrashCluster, CrashLog, CrashPoints};
 use crate::operation_events::OperationEvents as _;
-use crate::scenario::{SyncSpec, UserAction, UserActionKind};
+use crate::scenario::{Scenario, SyncSpec, UserAction, UserActionKind};
 
 /// Start of the tests: 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
@@ -109,7 +109,21 @@ impl World {
         self.run_current_operation(sync, &mut Vec::new())
     }
 
-    /// Sets the number from which operation IDs continue.
+    /// Runs all operations of a scenario without crashes. Returns the last operation, and the number of crash
+    /// points that its process passed.
+    pub fn run_scenario(&mut self, scenario: &Scenario) -> (OperationView, u64) {
+        for sync in &scenario.setup_syncs {
+            self.run(sync);
+        }
+        self.next_operation();
+        let points = CrashPoints::crash_at(0);
+        match self.run_process(&scenario.sync, &mut scenario.actions.clone(), &points) {
+            ProcessEnd::Finished(view) => (*view, points.passed()),
+            ProcessEnd::Crashed => unreachable!("this process never dies"),
+        }
+    }
+
+    /// Sets the number at which operation IDs start.
     pub fn number_from(&mut self, number: u128) {
         self.operation_number = number;
     }

@@ -4,9 +4,8 @@
 use tidegate_cluster::sim::SimConfig;
 use tidegate_model::{OperationId, OperationPhase};
 use tidegate_oplog::{AppendOf, MemoryLog};
-use tidegate_testkit::crash::CrashPoints;
 use tidegate_testkit::operation_events::OperationEvents as _;
-use tidegate_testkit::process::{ProcessEnd, World};
+use tidegate_testkit::process::World;
 use tidegate_testkit::scenario;
 
 #[test]
@@ -14,17 +13,8 @@ fn every_golden_operation_ends_as_expected() {
     let mut wrong = Vec::new();
     for scenario in scenario::all() {
         let mut world = World::new(SimConfig::default());
-        for sync in &scenario.setup_syncs {
-            world.run(sync);
-        }
-        world.next_operation();
-        let points = CrashPoints::crash_at(0);
-        let ProcessEnd::Finished(view) =
-            world.run_process(&scenario.sync, &mut scenario.actions.clone(), &points)
-        else {
-            panic!("it was not killed");
-        };
-        println!("{:24} {:9} {:4} points  {}", scenario.name, view.phase, points.passed(), view.message);
+        let (view, passed) = world.run_scenario(&scenario);
+        println!("{:24} {:9} {:4} points  {}", scenario.name, view.phase, passed, view.message);
         if view.phase != scenario.expected_phase || !view.message.contains(scenario.expected_message) {
             wrong.push(format!("{}: {} {}\n{:#?}", scenario.name, view.phase, view.message, view.resources));
         }

@@ -3,21 +3,10 @@
 use serde_json::{Value, json};
 
 use super::order::{self, assert_steps, max_concurrency};
-use super::{Fleet, select_env, select_with_limit};
-
-const MEMBERS: &[(&str, &str)] = &[
-    ("dev-a", "dev"),
-    ("dev-b", "dev"),
-    ("dev-c", "dev"),
-    ("qa-a", "qa"),
-    ("prod-a", "prod"),
-    ("prod-b", "prod"),
-];
-const DEV: &[&str] = &["dev-a", "dev-b", "dev-c"];
-const PROD: &[&str] = &["prod-a", "prod-b"];
+use super::{DEV, Fleet, PROD, SIX, select_env, select_with_limit};
 
 async fn synced_fleet(strategy: Value, annotations: Value) -> (Fleet, crate::bench::Running) {
-    let mut fleet = Fleet::new(MEMBERS).await;
+    let mut fleet = Fleet::new(SIX).await;
     fleet.deploy(1, &[]);
     let service = fleet.serve();
     fleet.create(strategy, annotations).await;

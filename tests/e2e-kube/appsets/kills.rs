@@ -13,7 +13,7 @@ use tidegate_testkit::effort;
 
 use super::deletions::assert_nothing_remains;
 use super::order::{self, assert_steps};
-use super::{Fleet, is_rolled_out, select_env, select_with_limit};
+use super::{DEV, Fleet, PROD, SIX, is_rolled_out, select_env, select_with_limit};
 use crate::thirty_applications::{Dice, assert_no_temporary_data};
 
 const KILLS: u64 = 6;
@@ -24,17 +24,7 @@ const KILLS_MAX: u64 = 17;
 /// Latest time of a kill: while the service starts, and in all steps of its operations.
 const LATEST_MILLIS: u64 = 2000;
 
-const MEMBERS: &[(&str, &str)] = &[
-    ("dev-a", "dev"),
-    ("dev-b", "dev"),
-    ("dev-c", "dev"),
-    ("qa-a", "qa"),
-    ("prod-a", "prod"),
-    ("prod-b", "prod"),
-];
-const DEV: &[&str] = &["dev-a", "dev-b", "dev-c"];
 const QA: &[&str] = &["qa-a"];
-const PROD: &[&str] = &["prod-a", "prod-b"];
 
 /// Goal of the service, regardless of kills.
 enum Goal {
@@ -55,7 +45,7 @@ struct KillRun {
 pub async fn a_service_of_an_appset_survives_its_kills() {
     let target_kills = effort::rounds("TIDEGATE_SET_KILLS", KILLS, KILLS_LONG);
     let (dice, seed) = Dice::from_environment();
-    let mut fleet = Fleet::new(MEMBERS).await;
+    let mut fleet = Fleet::new(SIX).await;
     let folder = fleet.site.path().join("tmp");
     std::fs::create_dir(&folder).unwrap();
     fleet.site.bench.set_variable("TMPDIR", folder);
@@ -104,7 +94,7 @@ impl KillRun {
         let Self { fleet, story, version, .. } = self;
         let spans = order::syncs(fleet).await;
         assert_steps(&spans, &[(DEV, 2), (QA, 1), (PROD, 1)], story);
-        assert_eq!(spans.len(), MEMBERS.len(), "{story}: one operation each: {spans:#?}");
+        assert_eq!(spans.len(), SIX.len(), "{story}: one operation each: {spans:#?}");
         for name in fleet.names() {
             fleet.site.assert_created_once("Job", &format!("work-{name}"), story).await;
             assert_eq!(fleet.version(name).await, version.to_string(), "{story}: {name}");
@@ -150,7 +140,7 @@ impl KillRun {
     async fn is_reached(&self, goal: &Goal) -> bool {
         let set = self.fleet.site.observer().find(&self.fleet.fleet()).await.unwrap();
         match (goal, set) {
-            (Goal::RolledOut(commit), Some(set)) => is_rolled_out(&set, MEMBERS.len(), commit),
+            (Goal::RolledOut(commit), Some(set)) => is_rolled_out(&set, SIX.len(), commit),
             (Goal::RolledOut(_), None) => panic!("{}: the ApplicationSet is deleted", self.story),
             (Goal::Gone, set) => set.is_none(),
         }

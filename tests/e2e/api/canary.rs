@@ -3,15 +3,16 @@
 //! simulated cluster.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::{Api, OPERATOR};
+use crate::bench::files;
 use crate::fleet::Fleet;
 use crate::http_receiver::{ReceivedRequest, start_http_receiver};
+use crate::manifests::GADGET_DEFINITION;
 
 const TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -39,22 +40,9 @@ metadata:
   labels: {password: "Canary 7d41 value!"}
 "#;
 
-/// No dry run is possible here, so the cluster rejects and quotes the label during the apply, when the
-/// Secrets exist.
-const REFUSED_LATER: &str = r#"apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: gadgets.example.org}
-spec:
-  group: example.org
-  scope: Namespaced
-  names: {kind: Gadget, plural: gadgets}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: example.org/v1
+/// No dry run is possible before the kind exists, so the cluster rejects and quotes the label during the
+/// apply, when the Secrets exist.
+const REFUSED_LATER: &str = r#"apiVersion: example.org/v1
 kind: Gadget
 metadata:
   name: refused
@@ -99,12 +87,6 @@ fn assert_clean(what: &str, text: impl AsRef<[u8]>) {
     }
 }
 
-/// Returns the files below a folder.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
-}
-
 /// Returns the fleet with manual syncs that aren't retried, and with the canary in each Application.
 fn canary_fleet() -> Fleet {
     let fleet = Fleet::new();
@@ -116,6 +98,7 @@ fn canary_fleet() -> Fleet {
         let automated = "    automated:\n      prune: true\n      selfHeal: true\n";
         fleet.replace(&format!("{app}.yaml"), automated, "    retry: {limit: 0}\n");
     }
+    fs::write(fleet.path("repo/frontend/definition.yaml"), GADGET_DEFINITION).unwrap();
     fleet.commit();
     fleet
 }

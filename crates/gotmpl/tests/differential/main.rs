@@ -16,23 +16,21 @@ mod data;
 mod error_differences;
 mod expressions;
 mod grammar;
+mod program;
 mod reference;
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Failed};
 use serde_json::{Value, json};
 use tidegate_gotmpl::{Engine, MissingKey};
 
 use crate::choices::Choices;
 use crate::reference::Reference;
 
-const PROGRAM: &str = "TIDEGATE_GO_TEMPLATES";
 const CASES: &str = "TIDEGATE_GO_CASES";
 const SEED: &str = "TIDEGATE_GO_SEED";
-const REQUIRED: &str = "TIDEGATE_REQUIRE_GO_TEMPLATES";
-const NAME: &str = "random_templates_say_what_go_says";
 
 const CASES_QUICK: u64 = 2_000;
 /// Number of cases in the long form, which CI uses. They take a few seconds.
@@ -50,19 +48,7 @@ type RenderResult = Result<String, String>;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let program = std::env::var(PROGRAM).ok().filter(|program| !program.is_empty());
-    let trial = match program {
-        Some(program) => Trial::test(NAME, move || compare(&program)),
-        None => {
-            let reason = format!(
-                "{PROGRAM} is not set; build the program with scripts/template-table/program --fetch"
-            );
-            let is_required = std::env::var_os(REQUIRED).is_some_and(|value| value == "1");
-            eprintln!("SKIPPED: {NAME}. {reason}");
-            Trial::test(format!("{NAME} (no Go)"), move || Err(Failed::from(reason)))
-                .with_ignored_flag(!is_required)
-        }
-    };
+    let trial = program::trial("random_templates_say_what_go_says", compare);
     libtest_mimic::run(&arguments, vec![trial]).exit_code()
 }
 

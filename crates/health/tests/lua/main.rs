@@ -7,23 +7,13 @@ mod idioms;
 mod limits;
 mod patterns;
 mod selection;
+mod widget;
 
 use serde_json::{Value, json};
 use tidegate_health::{HealthError, HealthRules, Script};
-use tidegate_model::{Health, HealthStatus, Object, Timestamp};
+use tidegate_model::{Health, HealthStatus};
 
-/// The time 2026-11-21T09:30:00Z.
-const NOW: Timestamp = Timestamp::from_millis(1_795_253_400_000);
-
-/// Returns a custom resource with the given fields.
-fn widget(fields: Value) -> Object {
-    let mut all = fields.as_object().cloned().unwrap_or_default();
-    all.insert("apiVersion".to_owned(), "example.org/v1".into());
-    all.insert("kind".to_owned(), "Widget".into());
-    let mut object = Object::try_from(Value::Object(all)).unwrap();
-    object.set_name("x");
-    object
-}
+use crate::widget::{NOW, widget};
 
 /// Returns the result of a script for a widget.
 fn run(script: &str, fields: Value) -> Result<Health, HealthError> {

@@ -4,8 +4,11 @@
 #![allow(clippy::indexing_slicing, missing_docs, reason = "tests may panic")]
 
 mod build;
+#[path = "../common/mod.rs"]
+mod common;
 mod disturbances;
 mod golden;
+mod machines;
 mod rng;
 mod rollout;
 mod select;

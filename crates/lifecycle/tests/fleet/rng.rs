@@ -1,6 +1,6 @@
 //! Repeatable pseudo-random numbers, based on a seed.
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Rng(pub u64);
 
 impl Rng {

@@ -3,7 +3,7 @@
 use tidegate_model::{DeletePolicy, Phase, ResultCode};
 
 use crate::build::*;
-use crate::traces::assert_trace;
+use crate::traces::{assert_trace, assert_trace_after_hook_start};
 use crate::world::{Reply, World};
 
 const REJECTED: fn() -> Reply = || Reply::Rejected("no".into());
@@ -231,18 +231,10 @@ fn a_hook_with_degraded_health_stops_everything_after_it() {
     );
     world.configure("Job/migrate", |fate| fate.degrade("backoff limit exceeded"));
     world.configure("Job/alert", |fate| fate.degrade("no network"));
-    assert_trace(
+    assert_trace_after_hook_start(
         world,
+        &["Job/migrate", "Deployment/api", "Job/smoke", "Job/alert", "Job/clean"],
         "
-            plan
-            check Job/migrate
-            check Deployment/api
-            check Job/smoke
-            check Job/alert
-            check Job/clean
-            clear Job/migrate
-            apply Job/migrate
-            # waiting for completion of hook batch/Job/migrate
             logs Job/migrate
             release Job/migrate
             clear Job/alert
@@ -270,13 +262,7 @@ fn a_deleted_object_is_reported_as_missing() {
     let mut world =
         World::new(plan([hook_task(Phase::Sync, 0, "Job/migrate"), resource(1, "ConfigMap/c")]), request());
     world.configure("Job/migrate", |fate| fate.deleted_after = Some(500));
-    assert_trace(world, "
-            plan
-            check Job/migrate
-            check ConfigMap/c
-            clear Job/migrate
-            apply Job/migrate
-            # waiting for completion of hook batch/Job/migrate
+    assert_trace_after_hook_start(world, &["Job/migrate", "ConfigMap/c"], "
             logs Job/migrate
             release Job/migrate
             # one or more synchronization tasks completed unsuccessfully, reason: Resource batch/Job/migrate is missing, it might have been deleted

@@ -4,6 +4,8 @@
 
 mod build;
 mod claims;
+#[path = "../common/mod.rs"]
+mod common;
 mod concurrency;
 mod deadlines;
 mod diagnostics;

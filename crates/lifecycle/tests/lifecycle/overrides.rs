@@ -9,7 +9,7 @@ use tidegate_model::{
 };
 
 use crate::build::*;
-use crate::world::{Change, Reply, Rng, World, health_of};
+use crate::world::{Change, Reply, World, health_of};
 
 fn override_input(what: Override, scope: Scope) -> Input {
     Input::Override { what, scope, by: "ann".into(), reason: "why".into() }
@@ -198,15 +198,8 @@ fn a_skipped_hook_in_a_taken_place_is_deleted_after_a_crash() {
         let mut world = World::new(plan(names.map(|name| hook_task(Phase::Sync, 0, name))), request());
         for name in names {
             make_unhealthy(&mut world, name);
-            world.configure(name, |fate| fate.rivals.push_back(300));
         }
-        (world.disturbances.max_delay, world.disturbances.rng) = (200, Rng(seed));
-        world.crash_before = Some(50 + u32::try_from(seed % 40).unwrap());
-        while world.crash_before.is_some() && !world.runner.state().is_finished() {
-            let now = world.now;
-            world.run_until(now + 1);
-            world.now = world.now.max(now + 1);
-        }
+        world.crash_with_rivals(&names, seed);
         for name in names {
             world.schedule_input(world.now, skip_task(name));
         }

@@ -4,7 +4,7 @@ use tidegate_lifecycle::operation::{Input, OperationEvent, Verdict, view};
 use tidegate_model::{DeletePolicy, OperationPhase, Phase, RetryPolicy, SyncRequest};
 
 use crate::build::*;
-use crate::traces::assert_trace;
+use crate::traces::{assert_trace, assert_trace_after_hook_start};
 use crate::world::{EvidenceKind, Reply, World};
 
 const REJECTED: fn() -> Reply = || Reply::Rejected("no".into());
@@ -23,16 +23,7 @@ fn a_retry_repeats_failed_tasks_of_the_failed_wave() {
     );
     world.configure("Deployment/api", |fate| fate.write.push_back(REJECTED()));
     world.configure("Job/bad", |fate| fate.degrade("bad"));
-    assert_trace(world, "
-            plan
-            check Job/migrate
-            check Job/good
-            check Job/bad
-            check Deployment/api
-            check Job/alert
-            clear Job/migrate
-            apply Job/migrate
-            # waiting for completion of hook batch/Job/migrate
+    assert_trace_after_hook_start(world, &["Job/migrate", "Job/good", "Job/bad", "Deployment/api", "Job/alert"], "
             release Job/migrate
             clear Job/good
             clear Job/bad
@@ -71,15 +62,10 @@ fn a_retry_from_the_start_repeats_everything() {
         SyncRequest { retry, ..request() },
     );
     world.configure("Deployment/api", |fate| fate.write.push_back(REJECTED()));
-    assert_trace(
+    assert_trace_after_hook_start(
         world,
+        &["Job/migrate", "Deployment/api"],
         "
-            plan
-            check Job/migrate
-            check Deployment/api
-            clear Job/migrate
-            apply Job/migrate
-            # waiting for completion of hook batch/Job/migrate
             release Job/migrate
             apply Deployment/api
             # one or more objects failed to apply, reason: Deployment shop/api: no. Retrying attempt #1 at 12:00AM.
@@ -233,15 +219,10 @@ fn a_stuck_finalizer_fails_its_hook() {
         request(),
     );
     world.configure("Job/migrate", |fate| fate.end.push_back(REJECTED()));
-    assert_trace(
+    assert_trace_after_hook_start(
         world,
+        &["Job/migrate", "ConfigMap/c"],
         "
-            plan
-            check Job/migrate
-            check ConfigMap/c
-            clear Job/migrate
-            apply Job/migrate
-            # waiting for completion of hook batch/Job/migrate
             release Job/migrate
             # one or more synchronization tasks completed unsuccessfully, reason: hook Job shop/migrate: Failed to remove hook finalizer: no
             = 1 Job/migrate Synced Error: Failed to remove hook finalizer: no
@@ -261,14 +242,10 @@ fn a_hook_that_cannot_be_deleted_at_the_end_is_reported_and_changes_nothing() {
     world.configure("Job/migrate", |fate| {
         fate.end.extend([Reply::Success, Reply::Busy, Reply::Busy, REJECTED()])
     });
-    assert_trace(
+    assert_trace_after_hook_start(
         world,
+        &["Job/migrate"],
         "
-            plan
-            check Job/migrate
-            clear Job/migrate
-            apply Job/migrate
-            # waiting for completion of hook batch/Job/migrate
             release Job/migrate
             delete Job/migrate
             # successfully synced (no more tasks)
@@ -332,14 +309,10 @@ fn hooks_left_by_earlier_operations_and_attempts_are_cleaned_up() {
 fn the_engine_can_abort_an_operation() {
     let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/j")]), request_with_retries(3));
     world.schedule_input(500, Input::Abort { reason: "the engine panicked 3 times".into() });
-    assert_trace(
+    assert_trace_after_hook_start(
         world,
+        &["Job/j"],
         "
-            plan
-            check Job/j
-            clear Job/j
-            apply Job/j
-            # waiting for completion of hook batch/Job/j
             # the engine panicked 3 times
             = 1 Job/j Synced Running: starting
             ",

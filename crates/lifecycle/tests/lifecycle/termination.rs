@@ -4,8 +4,8 @@ use tidegate_lifecycle::operation::{Input, OperationEvent, Verdict, view};
 use tidegate_model::{Action, DeletePolicy, HealthStatus, OperationPhase, Phase, SyncOptions, SyncRequest};
 
 use crate::build::*;
-use crate::traces::assert_trace;
-use crate::world::{Reply, Rng, World, health_of};
+use crate::traces::{assert_trace, assert_trace_after_hook_start};
+use crate::world::{Reply, World, health_of};
 
 fn terminate_input() -> Input {
     Input::Terminate { by: "ann".into() }
@@ -222,14 +222,10 @@ fn rejected_requests_name_the_reason() {
     world.schedule_input(600, terminate_input());
     world.schedule_input(700, pause_input());
     world.schedule_input(90_000, terminate_input());
-    assert_trace(
+    assert_trace_after_hook_start(
         world,
+        &["Job/j"],
         "
-            plan
-            check Job/j
-            clear Job/j
-            apply Job/j
-            # waiting for completion of hook batch/Job/j
             ! operation is not paused; nothing to unpause
             # paused by bob: lunch; waiting for completion of hook batch/Job/j
             ! operation is already paused by bob
@@ -320,14 +316,10 @@ fn a_hook_that_cannot_be_stopped_makes_termination_an_error() {
     let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/j")]), request_with_retries(3));
     world.configure("Job/j", |fate| fate.end.extend([Reply::Busy, Reply::Rejected("forbidden".into())]));
     world.schedule_input(500, terminate_input());
-    assert_trace(
+    assert_trace_after_hook_start(
         world,
+        &["Job/j"],
         "
-            plan
-            check Job/j
-            clear Job/j
-            apply Job/j
-            # waiting for completion of hook batch/Job/j
             stop Job/j
             # operation is terminating
             stop Job/j
@@ -346,14 +338,10 @@ fn a_stuck_finalizer_makes_termination_an_error() {
         fate.end.extend([Reply::RetryAfter(5000), Reply::Rejected("forbidden".into())])
     });
     world.schedule_input(2000, terminate_input());
-    assert_trace(
+    assert_trace_after_hook_start(
         world,
+        &["Job/j"],
         "
-            plan
-            check Job/j
-            clear Job/j
-            apply Job/j
-            # waiting for completion of hook batch/Job/j
             release Job/j
             # operation is terminating
             release Job/j
@@ -389,16 +377,7 @@ fn a_hook_created_in_a_taken_place_is_stopped_after_a_crash() {
     let names = ["Job/a", "Job/b", "Job/c", "Job/d"];
     for seed in 0..300 {
         let mut world = World::new(plan(names.map(|name| hook_task(Phase::Sync, 0, name))), request());
-        for name in names {
-            world.configure(name, |fate| fate.rivals.push_back(300));
-        }
-        (world.disturbances.max_delay, world.disturbances.rng) = (200, Rng(seed));
-        world.crash_before = Some(50 + u32::try_from(seed % 40).unwrap());
-        while world.crash_before.is_some() && !world.runner.state().is_finished() {
-            let now = world.now;
-            world.run_until(now + 1);
-            world.now = world.now.max(now + 1);
-        }
+        world.crash_with_rivals(&names, seed);
         world.schedule_input(world.now, terminate_input());
         world.run();
         let left: Vec<_> = world.cluster.objects.values().filter(|object| object.has_finalizer).collect();

@@ -18,6 +18,16 @@ pub fn assert_trace(mut world: World, expected: &str) {
     world.check_replay();
 }
 
+/// Like [`assert_trace`], but the expected lines begin once the first hook is running. The hook comes first in
+/// the objects, which are in the order of their dry runs.
+pub fn assert_trace_after_hook_start(world: World, objects: &[&str], expected: &str) {
+    let (hook, checks) = (objects[0], objects.join("\ncheck "));
+    let start = format!(
+        "plan\ncheck {checks}\nclear {hook}\napply {hook}\n# waiting for completion of hook batch/{hook}\n"
+    );
+    assert_trace(world, &(start + expected));
+}
+
 #[test]
 fn a_one_wave_without_hooks_is_not_health_gated() {
     let world = World::new(plan([resource(0, "ConfigMap/c"), resource(0, "Deployment/api")]), request());

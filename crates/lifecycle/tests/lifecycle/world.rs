@@ -21,6 +21,7 @@ pub use behavior::{Behavior, Disturbances, EvidenceKind, Reply, Rng, health_of};
 pub use cluster::{Change, Cluster, Write};
 
 use crate::build::{DIGEST, at, id};
+use crate::common::EventQueue;
 
 /// Event in the future of the simulation.
 #[derive(Clone, Debug)]
@@ -71,9 +72,7 @@ pub struct World {
     event_count: u32,
     offered_inputs: Vec<Input>,
     plan_replies: VecDeque<Reply>,
-    queue: BTreeMap<(i64, u32), SimEvent>,
-    scheduled_count: u32,
-    alarm_count: u32,
+    queue: EventQueue<SimEvent>,
     last_message: String,
     pub event_consumer: event_consumer::EventConsumer,
 }
@@ -101,9 +100,7 @@ impl World {
             event_count: 0,
             offered_inputs: Vec::new(),
             plan_replies: VecDeque::new(),
-            queue: BTreeMap::new(),
-            scheduled_count: 0,
-            alarm_count: 0,
+            queue: EventQueue::new(),
             last_message: String::new(),
             event_consumer: event_consumer::EventConsumer::default(),
         };
@@ -120,8 +117,7 @@ impl World {
     }
 
     fn schedule(&mut self, millis: i64, event: SimEvent) {
-        self.scheduled_count += 1;
-        self.queue.insert((millis.max(self.now), self.scheduled_count), event);
+        self.queue.schedule(millis.max(self.now), event);
     }
 
     /// Changes the behavior of an object.
@@ -159,7 +155,7 @@ impl World {
     pub fn run_until(&mut self, millis: i64) -> &mut Self {
         for _ in 0..EVENTS_MAX {
             self.run_steps();
-            let next = self.queue.first_key_value().map(|((at, _), _)| *at);
+            let next = self.queue.next_time();
             if self.runner.state().is_finished() && self.is_log_complete() {
                 self.log_message();
                 return self;
@@ -167,8 +163,7 @@ impl World {
             if next.is_none_or(|next| next > self.now) {
                 self.log_message();
             }
-            let Some(next) = next.filter(|next| *next <= millis) else { return self };
-            let Some((_, event)) = self.queue.pop_first() else { return self };
+            let Some((next, event)) = self.queue.pop_until(millis) else { return self };
             self.now = next;
             self.event_count += 1;
             if self.crash_before == Some(self.event_count) {
@@ -207,7 +202,9 @@ impl World {
             SimEvent::ReadObject(task) => self.read_object(task),
             SimEvent::GateVerdict(ask) => self.ask_gate(&ask),
             SimEvent::Persisted => self.deliver_arrival(Arrival::Persisted),
-            SimEvent::Alarm(set) if set == self.alarm_count => self.deliver_arrival(Arrival::Alarm),
+            SimEvent::Alarm(number) if self.queue.is_current_alarm(number) => {
+                self.deliver_arrival(Arrival::Alarm)
+            }
             SimEvent::Alarm(_) => {}
         }
     }
@@ -265,13 +262,8 @@ impl World {
 
     fn start_commands(&mut self) {
         let Outbox { commands, started_subscriptions, alarm, .. } = std::mem::take(self.runner.effects_mut());
-        if let Some(alarm) = alarm {
-            self.alarm_count += 1;
-            if let Some(after) = alarm {
-                assert!(!after.is_zero(), "the wake-up time must be in the future, not now ({})", self.now);
-                let after = i64::try_from(after.as_millis()).unwrap();
-                self.schedule(self.now.saturating_add(after), SimEvent::Alarm(self.alarm_count));
-            }
+        if let Some(after) = alarm {
+            self.queue.set_alarm(self.now, after, SimEvent::Alarm);
         }
         for command in commands {
             self.check_command(&command);

@@ -440,9 +440,6 @@ enum NewerEvent {
 impl LogRecord for NewerEvent {
     type Earlier = Self;
     const HIGHEST_KIND: u16 = 4;
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
 
     fn kind(&self) -> u16 {
         match self {

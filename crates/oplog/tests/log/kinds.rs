@@ -22,9 +22,6 @@ pub enum VoyageEvent {
 impl LogRecord for VoyageEvent {
     type Earlier = Self;
     const HIGHEST_KIND: u16 = 1;
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
 
     fn kind(&self) -> u16 {
         1

@@ -23,9 +23,6 @@ pub enum Event {
 impl LogRecord for Event {
     type Earlier = Self;
     const HIGHEST_KIND: u16 = 3;
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
 
     fn kind(&self) -> u16 {
         match self {
@@ -46,9 +43,6 @@ pub struct State {
 impl LogRecord for State {
     type Earlier = Self;
     const HIGHEST_KIND: u16 = 1;
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
 
     fn kind(&self) -> u16 {
         1
@@ -68,9 +62,6 @@ pub struct Details {
 impl LogRecord for Details {
     type Earlier = Self;
     const HIGHEST_KIND: u16 = 1;
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
 
     fn kind(&self) -> u16 {
         1

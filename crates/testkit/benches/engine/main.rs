@@ -3,14 +3,8 @@
 //! This is a plain program without a statistics harness, because the longest measurements take seconds, and
 //! some don't measure time. Each measurement runs in its own process, so that measurements don't share memory
 //! or caches. `cargo bench -- memory` runs only the measurements whose names contain `memory`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a benchmark: it reads the clock, and a broken assumption must stop it immediately"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may panic")]
+#![allow(clippy::indexing_slicing, clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod appset_generation;
 mod fixtures;

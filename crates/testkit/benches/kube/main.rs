@@ -5,15 +5,9 @@
 //! different contender, so that changes in the machine's speed affect all contenders equally. Programs are
 //! timed from start to exit. `just bench-kube 3` makes three repetitions instead of five. `just bench-kube
 //! "one wave" memory` runs only measurements whose names contain one of these words.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    clippy::cast_precision_loss,
-    reason = "a benchmark: it reads the clock, and a broken assumption must stop it immediately"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may panic")]
+#![allow(clippy::indexing_slicing, clippy::cast_precision_loss, reason = "a benchmark may panic")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod cluster;
 mod input;

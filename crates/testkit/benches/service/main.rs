@@ -5,15 +5,9 @@
 //! `cargo bench --bench service -- rollout storm` runs only the measurements `rollout` and `storm`. A number
 //! after `=` sets the number of Applications (`kube=200`). `TIDEGATE_BENCH_PROGRAM` is the path of another
 //! build of the program.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_precision_loss,
-    clippy::disallowed_methods,
-    reason = "a benchmark: it reads the clock, and a broken assumption must stop it immediately"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may panic")]
+#![allow(clippy::indexing_slicing, clippy::cast_precision_loss, reason = "a benchmark may panic")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod appsets;
 #[expect(dead_code, reason = "the tests use more of it than the benchmarks")]

@@ -54,11 +54,7 @@ fn write_scenarios(log: &Log) {
     for (number, scenario) in (1_u128..).zip(scenario::all()) {
         let mut world = World::new(SimConfig::default());
         world.number_from(number * 1000);
-        for sync in &scenario.setup_syncs {
-            world.run(sync);
-        }
-        world.next_operation();
-        world.run_current_operation(&scenario.sync, &mut scenario.actions.clone());
+        world.run_scenario(&scenario);
         let id = OperationId(Uuid::from_u128(world.operation_number()));
         let events = world.log.recorded_events(id).unwrap();
         let summary = world.log.summaries().unwrap().into_iter().find(|summary| summary.operation == id);

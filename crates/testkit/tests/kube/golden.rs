@@ -10,10 +10,9 @@ use tidegate_cluster::sim::{SimConfig, Verb};
 use tidegate_cluster::{ApplyRequest, Cluster as _, WriteMode};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Object, OperationId};
-use tidegate_testkit::crash::CrashPoints;
 use tidegate_testkit::kube::suite::Test;
 use tidegate_testkit::kube::{AuditEvent, ControlPlane, User};
-use tidegate_testkit::process::{ProcessEnd, World};
+use tidegate_testkit::process::World;
 use tidegate_testkit::scenario::{self, Scenario, SyncSpec};
 use tidegate_testkit::witness::{ExecutedWrite, order_writes};
 use uuid::Uuid;
@@ -112,16 +111,7 @@ fn run_simulated(scenario: &Scenario, namespace: &str) -> Outcome {
         ApplyRequest { validate: false, ..ApplyRequest::new(place, WriteMode::Replace { recreate: false }) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(world.cluster.apply(place)).unwrap();
-    for sync in &scenario.setup_syncs {
-        world.run(sync);
-    }
-    world.next_operation();
-    let points = CrashPoints::crash_at(0);
-    let ProcessEnd::Finished(view) =
-        world.run_process(&scenario.sync, &mut scenario.actions.clone(), &points)
-    else {
-        panic!("it was not killed");
-    };
+    let (view, _) = world.run_scenario(scenario);
     let id = OperationId(Uuid::from_u128(world.operation_number()));
     let audit = world.cluster.audit();
     let own =

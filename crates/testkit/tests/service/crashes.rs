@@ -150,11 +150,8 @@ impl Scenario {
     }
 
     fn outcome(self, world: &World) -> Outcome {
-        invariants::check_single_operation(&world.sim);
-        invariants::check_hooks_run_once(&world.sim);
+        let deployed = check_deployments(world);
         let writes = world.faults.writes.lock().unwrap();
-        let deployed = invariants::deployed_commits(&writes).into_iter();
-        let deployed = deployed.map(|one| (one.application, one.commit, one.finished.is_some())).collect();
         let is_asked = |one: &&crate::faulty_cluster::Write| {
             one.verb == tidegate_cluster::Verb::Delete
                 && one.key.kind == "Application"
@@ -173,7 +170,15 @@ impl Scenario {
     }
 }
 
-/// Returns the objects that must be the same after every run.
+/// Checks the invariants of all operations. Returns the deployed commits in order, with their success.
+pub fn check_deployments(world: &World) -> Vec<(String, u64, bool)> {
+    invariants::check_single_operation(&world.sim);
+    invariants::check_hooks_run_once(&world.sim);
+    let deployed = invariants::deployed_commits(&world.faults.writes.lock().unwrap()).into_iter();
+    deployed.map(|one| (one.application, one.commit, one.finished.is_some())).collect()
+}
+
+/// Returns the objects that are the same after every run.
 pub fn objects(world: &World) -> BTreeMap<String, Value> {
     let of_ours = |namespace: &str| namespace == APP_NAMESPACE || namespace == "argocd";
     let all = world
@@ -221,16 +226,9 @@ fn run(scenario: Scenario, deaths: &[u64]) -> (Outcome, u64) {
         World::new(1, 0.0)
     };
     scenario.prepare(&world);
-    let mut first = None;
-    for dies_at in deaths.iter().copied().chain([0]) {
-        let points = CrashPoints::crash_at(dies_at);
-        let end = world.run_process(&points, async |life| scenario.run(&world, life).await);
-        first.get_or_insert(points.passed());
-        if end.is_some() {
-            break;
-        }
-    }
-    (scenario.outcome(&world), first.unwrap_or_default())
+    let work = async |life: &Life| scenario.run(&world, life).await;
+    let passed = world.run_processes(CrashPoints::crash_at, deaths, work);
+    (scenario.outcome(&world), passed)
 }
 
 /// Crashes at every point. Returns the number of crashes.

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use tidegate_testkit::crash::CrashPoints;
 
 use crate::crash_disk::Change;
-use crate::crashes::{crash_at_points, expected_record, fleet, objects, recorded_deletions};
-use crate::invariants;
+use crate::crashes::{
+    check_deployments, crash_at_points, expected_record, fleet, objects, recorded_deletions,
+};
 use crate::user_documents::{self, STANDALONE_APP};
 use crate::world::{Life, World};
 
@@ -154,11 +155,7 @@ impl Scenario {
     }
 
     fn outcome(self, world: &World) -> Outcome {
-        invariants::check_single_operation(&world.sim);
-        invariants::check_hooks_run_once(&world.sim);
-        let writes = world.faults.writes.lock().unwrap();
-        let deployed = invariants::deployed_commits(&writes).into_iter();
-        let deployed = deployed.map(|one| (one.application, one.commit, one.finished.is_some())).collect();
+        let deployed = check_deployments(world);
         let (mut generated, mut removed) = (BTreeMap::<String, Vec<Change>>::new(), Vec::new());
         for (path, change) in world.changes.as_ref().unwrap().0.lock().unwrap().iter() {
             let Some(name) = application_of_file(path, &world.state("generated")) else { continue };
@@ -224,16 +221,9 @@ fn files(world: &World) -> BTreeMap<String, Value> {
 fn run(scenario: Scenario, deaths: &[u64]) -> (Outcome, u64) {
     let world = World::of_folder();
     scenario.prepare(&world);
-    let mut first = None;
-    for dies_at in deaths.iter().copied().chain([0]) {
-        let points = CrashPoints::crash_at_file_change(dies_at);
-        let end = world.run_process(&points, async |life| scenario.run(&world, life).await);
-        first.get_or_insert(points.passed());
-        if end.is_some() {
-            break;
-        }
-    }
-    (scenario.outcome(&world), first.unwrap_or_default())
+    let work = async |life: &Life| scenario.run(&world, life).await;
+    let passed = world.run_processes(CrashPoints::crash_at_file_change, deaths, work);
+    (scenario.outcome(&world), passed)
 }
 
 /// Crashes at every point. Returns the number of crashes.

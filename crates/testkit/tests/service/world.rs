@@ -248,7 +248,27 @@ impl World {
         end
     }
 
-    /// Starts a process, and repeats a failed start in the same way as a supervisor.
+    /// Runs processes that crash at these points in turn, and finally one without a crash, until one completes
+    /// the work. Returns the number of crash points in the first process.
+    pub fn run_processes(
+        &self,
+        crash_at: fn(u64) -> Arc<CrashPoints>,
+        deaths: &[u64],
+        work: impl AsyncFn(&Life),
+    ) -> u64 {
+        let mut first = None;
+        for dies_at in deaths.iter().copied().chain([0]) {
+            let points = crash_at(dies_at);
+            let end = self.run_process(&points, async |life| work(life).await);
+            first.get_or_insert(points.passed());
+            if end.is_some() {
+                break;
+            }
+        }
+        first.unwrap_or_default()
+    }
+
+    /// Starts a process, and retries a failed start as a supervisor does.
     async fn start_with_retries(&self, points: &Arc<CrashPoints>) -> Life {
         loop {
             match self.start(points).await {

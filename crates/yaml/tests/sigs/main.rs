@@ -8,6 +8,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "test code")]
 #![allow(clippy::cast_possible_truncation, missing_docs, reason = "test code")]
 
+#[path = "../../../gotmpl/tests/differential/program.rs"]
+mod program;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -17,9 +20,6 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Value, json};
 use tidegate_yaml::{Limits, parse_value};
 
-const PROGRAM: &str = "TIDEGATE_GO_TEMPLATES";
-const REQUIRED: &str = "TIDEGATE_REQUIRE_GO_TEMPLATES";
-const NAME: &str = "random_documents_hold_what_sigs_yaml_says";
 const CASES: u64 = 20_000;
 
 /// Scalars whose values are surprising, and parts of such scalars.
@@ -102,20 +102,10 @@ const TAGS: [&str; 6] = ["!!str ", "!!int ", "!!float ", "!!bool ", "!!null ", "
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    let mut trials = vec![Trial::test("documents_hold_what_sigs_yaml_says", table)];
-    let program = std::env::var(PROGRAM).ok().filter(|program| !program.is_empty());
-    trials.push(match program {
-        Some(program) => Trial::test(NAME, move || random(&program)),
-        None => {
-            let reason = format!(
-                "{PROGRAM} is not set; build the program with scripts/template-table/program --fetch"
-            );
-            let is_required = std::env::var_os(REQUIRED).is_some_and(|value| value == "1");
-            eprintln!("SKIPPED: {NAME}. {reason}");
-            Trial::test(format!("{NAME} (no Go)"), move || Err(Failed::from(reason)))
-                .with_ignored_flag(!is_required)
-        }
-    });
+    let trials = vec![
+        Trial::test("documents_hold_what_sigs_yaml_says", table),
+        program::trial("random_documents_hold_what_sigs_yaml_says", random),
+    ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

@@ -4,13 +4,15 @@
 use tidegate_lifecycle::fleet::Scope;
 use tidegate_lifecycle::operation::{CallError, Verdict};
 use tidegate_lifecycle::rollout::{
-    Event, Input, OperationReport, Progress, Rejection, State, UserRequest, apply, decide,
+    Event, Input, OperationReport, Progress, ProgressiveSync, Rejection, State, UserRequest, apply, decide,
 };
 use tidegate_model::{Digest, HealthStatus, OperationPhase};
 
 use super::events::event_name;
 use super::states::*;
 use crate::build::*;
+use crate::common::variant_name;
+use crate::machines::decide_legally;
 
 /// Formats the kinds of the events, or the rejection. `-` means that no events follow.
 fn format_outcome(result: &Result<Vec<Event>, Rejection>) -> String {
@@ -21,27 +23,13 @@ fn format_outcome(result: &Result<Vec<Event>, Rejection>) -> String {
             kinds.dedup();
             kinds.join("+")
         }
-        Err(Rejection::Stale { .. }) => "Stale".into(),
-        Err(Rejection::NotStarted) => "NotStarted".into(),
-        Err(Rejection::AlreadyStarted { .. }) => "AlreadyStarted".into(),
-        Err(Rejection::DuplicateName { .. }) => "NamedTwice".into(),
-        Err(Rejection::AlreadyFinished { .. }) => "AlreadyFinished".into(),
-        Err(Rejection::AlreadyEnding { .. }) => "AlreadyEnding".into(),
-        Err(Rejection::AlreadyPaused { .. }) => "AlreadyPaused".into(),
-        Err(Rejection::NotPaused) => "NotPaused".into(),
-        Err(Rejection::NothingToApprove(_)) => "NothingToApprove".into(),
-        Err(Rejection::NothingToSkip(_)) => "NothingToSkip".into(),
-        Err(Rejection::NothingToRetry(_)) => "NothingToRetry".into(),
+        Err(rejection) => variant_name(rejection),
     }
 }
 
 fn check_decision(state: &State, input: &Input, expected: &str, what: &str) {
-    let result = decide(state, input, at(10_000));
+    let result = decide_legally::<ProgressiveSync>(state, input, what);
     assert_eq!(format_outcome(&result), expected, "{what}: {result:?}");
-    let mut next = state.clone();
-    for event in result.unwrap_or_default() {
-        next = apply(next, &event).unwrap_or_else(|illegal| panic!("{what}: {illegal}"));
-    }
 }
 
 fn user_request(request: UserRequest) -> Input {

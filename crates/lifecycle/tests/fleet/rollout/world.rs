@@ -19,8 +19,9 @@ use tidegate_lifecycle::{Arrival, Driver, Machine, Outbox, Runner, RunnerStatus}
 use tidegate_model::{HealthStatus, OperationId, OperationPhase};
 
 use crate::build::*;
+use crate::common::EventQueue;
 use crate::disturbances::Disturbances;
-use crate::rng::Rng;
+use crate::machines::run_step;
 
 /// Operation in the simulated engine.
 #[derive(Clone, Debug)]
@@ -97,12 +98,9 @@ pub struct World {
     /// Number of the event before which the process crashes, starting at 1.
     pub crash_before: Option<u32>,
     pub event_count: u32,
-    rng: Rng,
-    queue: BTreeMap<(i64, u32), SimEvent>,
+    queue: EventQueue<SimEvent>,
     /// Time of the last observation of each object.
     last_deliveries: BTreeMap<<ProgressiveSync as Machine>::ObservationKey, i64>,
-    scheduled_count: u32,
-    alarm_count: u32,
     next_id: u128,
     crash_count: u32,
 }
@@ -133,11 +131,8 @@ impl World {
             min_write_time: 0,
             crash_before: None,
             event_count: 0,
-            rng: Rng(0),
-            queue: BTreeMap::new(),
+            queue: EventQueue::new(),
             last_deliveries: BTreeMap::new(),
-            scheduled_count: 0,
-            alarm_count: 0,
             next_id: 100,
             crash_count: 0,
             request: request.clone(),
@@ -147,7 +142,6 @@ impl World {
     }
 
     pub fn with_disturbances(mut self, weather: Disturbances) -> Self {
-        self.rng = Rng(weather.seed);
         self.disturbances = weather;
         self
     }
@@ -158,20 +152,13 @@ impl World {
 
     /// Schedules an input of the machine.
     pub fn schedule_input(&mut self, millis: i64, input: Input) {
-        self.schedule(millis, SimEvent::Input(input));
+        self.queue.schedule(millis.max(self.now), SimEvent::Input(input));
     }
 
     /// Schedules a user request.
     pub fn request_at(&mut self, millis: i64, request: UserRequest) {
-        self.schedule_input(
-            millis,
-            Input::UserRequest { request, by: "ann".into(), reason: "because".into() },
-        );
-    }
-
-    fn schedule(&mut self, millis: i64, event: SimEvent) {
-        self.scheduled_count += 1;
-        self.queue.insert((millis.max(self.now), self.scheduled_count), event);
+        let input = Input::UserRequest { request, by: "ann".into(), reason: "because".into() };
+        self.schedule_input(millis, input);
     }
 
     pub fn rollout(&self) -> &Rollout {
@@ -190,31 +177,22 @@ impl World {
         view(self.state()).unwrap().message
     }
 
-    fn random_delay(&mut self) -> i64 {
-        match self.disturbances.max_delay {
-            0 => 0,
-            slow => i64::try_from(self.rng.below(slow)).unwrap(),
-        }
-    }
-
     /// Runs until the rollout has finished, no events are left, or the time is reached.
     pub fn run_until(&mut self, millis: i64) -> &mut Self {
         for _ in 0..EVENTS_MAX {
             if self.run_steps() == RunnerStatus::Finished {
                 return self;
             }
-            let next = self.queue.first_key_value().map(|((at, _), _)| *at);
-            let Some(next) = next.filter(|next| *next <= millis) else {
+            let Some((next, event)) = self.queue.pop_until(millis) else {
                 self.now = self.now.max(if millis == i64::MAX { self.now } else { millis });
                 return self;
             };
-            let (_, event) = self.queue.pop_first().unwrap();
             self.now = next;
             self.event_count += 1;
             let dies = self.crash_before == Some(self.event_count)
                 || self.disturbances.crash_chance > 0
                     && self.crash_count < 5
-                    && self.rng.chance(self.disturbances.crash_chance);
+                    && self.disturbances.rng.chance(self.disturbances.crash_chance);
             if dies {
                 self.crash_count += 1;
                 self.crash();
@@ -236,9 +214,11 @@ impl World {
         self.transcript.push(format!("{} dies", self.now));
         let driver = Driver::<ProgressiveSync>::recover(None, self.durable.clone()).unwrap();
         self.runner = Runner::from_driver(driver, Outbox::default());
-        self.queue.retain(|_, event| {
-            !matches!(event, SimEvent::Persisted | SimEvent::Alarm(_) | SimEvent::CommandArrived(_))
-        });
+        for (time, event) in self.queue.take_events() {
+            if !matches!(event, SimEvent::Persisted | SimEvent::Alarm(_) | SimEvent::CommandArrived(_)) {
+                self.queue.schedule(time, event);
+            }
+        }
         // The next process continues the operations that have begun. The other operations are lost.
         let lost: Vec<OperationId> =
             self.operations.iter().filter(|(_, operation)| !operation.has_begun).map(|(id, _)| *id).collect();
@@ -257,7 +237,9 @@ impl World {
             SimEvent::BecomeHealthy(id) => self.become_healthy(id),
             SimEvent::OpenGate { step, gate } => self.open_gate(step, gate),
             SimEvent::Persisted => self.deliver_arrival(Arrival::Persisted),
-            SimEvent::Alarm(set) if set == self.alarm_count => self.deliver_arrival(Arrival::Alarm),
+            SimEvent::Alarm(number) if self.queue.is_current_alarm(number) => {
+                self.deliver_arrival(Arrival::Alarm)
+            }
             SimEvent::Alarm(_) => {}
         }
     }
@@ -300,8 +282,12 @@ impl World {
 
     /// Delivers an input, possibly late and possibly twice.
     fn send(&mut self, input: Input) {
-        let at = self.now + self.random_delay();
-        let again = self.rng.chance(self.disturbances.repeat_chance).then(|| at + self.random_delay());
+        let at = self.now + self.disturbances.random_delay();
+        let again = self
+            .disturbances
+            .rng
+            .chance(self.disturbances.repeat_chance)
+            .then(|| at + self.disturbances.random_delay());
         for at in [Some(at), again].into_iter().flatten() {
             self.send_in_order(at, input.clone());
         }
@@ -321,39 +307,26 @@ impl World {
 
     fn run_steps(&mut self) -> RunnerStatus {
         loop {
-            let before = self.state().name();
-            let status = self.runner.step(at(self.now)).expect("the machine's own events must be legal");
-            if self.state().name() != before {
-                self.transcript.push(format!("{} {}", self.now, self.state().name()));
-            }
+            let status = run_step(&mut self.runner, self.now, State::name, &mut self.transcript);
             let Outbox { commands, started_subscriptions, ended_subscriptions, batch, alarm, .. } =
                 std::mem::take(self.runner.effects_mut());
             for command in &ended_subscriptions {
                 self.end_subscription(command);
             }
-            if let Some(alarm) = alarm {
-                self.alarm_count += 1;
-                if let Some(after) = alarm {
-                    assert!(
-                        !after.is_zero(),
-                        "the wake-up time must be in the future, not now ({})",
-                        self.now
-                    );
-                    let after = i64::try_from(after.as_millis()).unwrap();
-                    self.schedule(self.now.saturating_add(after), SimEvent::Alarm(self.alarm_count));
-                }
+            if let Some(after) = alarm {
+                self.queue.set_alarm(self.now, after, SimEvent::Alarm);
             }
             for command in commands.into_iter().chain(started_subscriptions) {
-                let delay = self.random_delay();
-                self.schedule(self.now + delay, SimEvent::CommandArrived(command));
+                let delay = self.disturbances.random_delay();
+                self.queue.schedule(self.now + delay, SimEvent::CommandArrived(command));
             }
             self.check();
             let Some(batch) = batch else { return status };
             assert_eq!(batch.first_sequence, u64::try_from(self.durable.len()).unwrap() + 1);
             self.durable.extend(batch.events);
             if self.disturbances.max_delay > 0 || self.min_write_time > 0 {
-                let delay = self.min_write_time + self.random_delay();
-                self.schedule(self.now + delay, SimEvent::Persisted);
+                let delay = self.min_write_time + self.disturbances.random_delay();
+                self.queue.schedule(self.now + delay, SimEvent::Persisted);
                 return status;
             }
             self.deliver_arrival(Arrival::Persisted);

@@ -11,8 +11,9 @@ use tidegate_lifecycle::teardown::{
 use tidegate_lifecycle::{Arrival, Driver, Outbox, Runner, RunnerStatus};
 
 use crate::build::*;
+use crate::common::EventQueue;
 use crate::disturbances::Disturbances;
-use crate::rng::Rng;
+use crate::machines::run_step;
 
 /// An Application in the cluster.
 #[derive(Clone, Debug)]
@@ -46,10 +47,7 @@ pub struct World {
     pub crash_before: Option<u32>,
     pub event_count: u32,
     disturbances: Disturbances,
-    rng: Rng,
-    queue: BTreeMap<(i64, u32), SimEvent>,
-    scheduled_count: u32,
-    alarm_count: u32,
+    queue: EventQueue<SimEvent>,
     crash_count: u32,
     /// Applications that another client has removed from the ApplicationSet.
     released: BTreeSet<String>,
@@ -79,10 +77,7 @@ impl World {
             crash_before: None,
             event_count: 0,
             disturbances: Disturbances::default(),
-            rng: Rng(0),
-            queue: BTreeMap::new(),
-            scheduled_count: 0,
-            alarm_count: 0,
+            queue: EventQueue::new(),
             crash_count: 0,
             released: BTreeSet::new(),
         };
@@ -91,25 +86,17 @@ impl World {
     }
 
     pub fn with_disturbances(mut self, weather: Disturbances) -> Self {
-        self.rng = Rng(weather.seed);
         self.disturbances = weather;
         self
     }
 
     pub fn schedule_input(&mut self, millis: i64, input: Input) {
-        self.schedule(millis, SimEvent::Input(input));
+        self.queue.schedule(millis.max(self.now), SimEvent::Input(input));
     }
 
     pub fn request_at(&mut self, millis: i64, request: UserRequest) {
-        self.schedule_input(
-            millis,
-            Input::UserRequest { request, by: "ann".into(), reason: "because".into() },
-        );
-    }
-
-    fn schedule(&mut self, millis: i64, event: SimEvent) {
-        self.scheduled_count += 1;
-        self.queue.insert((millis.max(self.now), self.scheduled_count), event);
+        let input = Input::UserRequest { request, by: "ann".into(), reason: "because".into() };
+        self.schedule_input(millis, input);
     }
 
     pub fn state(&self) -> &State {
@@ -124,13 +111,6 @@ impl World {
         explain(self.state(), at(self.now)).to_string()
     }
 
-    fn random_delay(&mut self) -> i64 {
-        match self.disturbances.max_delay {
-            0 => 0,
-            slow => i64::try_from(self.rng.below(slow)).unwrap(),
-        }
-    }
-
     pub fn run(&mut self) -> &mut Self {
         self.run_until(i64::MAX)
     }
@@ -141,16 +121,14 @@ impl World {
             if self.run_steps() == RunnerStatus::Finished {
                 return self;
             }
-            let next = self.queue.first_key_value().map(|((at, _), _)| *at);
-            let Some(next) = next.filter(|next| *next <= millis) else {
+            let Some((next, event)) = self.queue.pop_until(millis) else {
                 self.now = if millis == i64::MAX { self.now } else { self.now.max(millis) };
                 return self;
             };
-            let (_, event) = self.queue.pop_first().unwrap();
             self.now = next;
             self.event_count += 1;
             if self.crash_before == Some(self.event_count)
-                || self.crash_count < 5 && self.rng.chance(self.disturbances.crash_chance)
+                || self.crash_count < 5 && self.disturbances.rng.chance(self.disturbances.crash_chance)
             {
                 self.crash();
             }
@@ -168,9 +146,11 @@ impl World {
         self.runner = Runner::from_driver(driver, Outbox::default());
         // Messages in flight to the crashed process are lost. The next process starts the commands and
         // subscriptions again.
-        self.queue.retain(|_, event| {
-            !matches!(event, SimEvent::Persisted | SimEvent::Alarm(_) | SimEvent::CommandArrived(_))
-        });
+        for (time, event) in self.queue.take_events() {
+            if !matches!(event, SimEvent::Persisted | SimEvent::Alarm(_) | SimEvent::CommandArrived(_)) {
+                self.queue.schedule(time, event);
+            }
+        }
     }
 
     fn handle_event(&mut self, event: SimEvent) {
@@ -190,7 +170,9 @@ impl World {
             SimEvent::CommandArrived(command) => self.execute(command),
             SimEvent::RemoveObject(name, uid) => self.remove(&name, &uid),
             SimEvent::Persisted => self.deliver_arrival(Arrival::Persisted),
-            SimEvent::Alarm(set) if set == self.alarm_count => self.deliver_arrival(Arrival::Alarm),
+            SimEvent::Alarm(number) if self.queue.is_current_alarm(number) => {
+                self.deliver_arrival(Arrival::Alarm)
+            }
             SimEvent::Alarm(_) => {}
         }
     }
@@ -201,35 +183,22 @@ impl World {
 
     fn run_steps(&mut self) -> RunnerStatus {
         loop {
-            let before = self.state().name();
-            let status = self.runner.step(at(self.now)).expect("the machine's own events must be legal");
-            if self.state().name() != before {
-                self.transcript.push(format!("{} {}", self.now, self.state().name()));
-            }
+            let status = run_step(&mut self.runner, self.now, State::name, &mut self.transcript);
             let Outbox { commands, started_subscriptions, batch, alarm, .. } =
                 std::mem::take(self.runner.effects_mut());
-            if let Some(alarm) = alarm {
-                self.alarm_count += 1;
-                if let Some(after) = alarm {
-                    assert!(
-                        !after.is_zero(),
-                        "the wake-up time must be in the future, not now ({})",
-                        self.now
-                    );
-                    let after = i64::try_from(after.as_millis()).unwrap();
-                    self.schedule(self.now.saturating_add(after), SimEvent::Alarm(self.alarm_count));
-                }
+            if let Some(after) = alarm {
+                self.queue.set_alarm(self.now, after, SimEvent::Alarm);
             }
             for command in commands.into_iter().chain(started_subscriptions) {
-                let delay = self.random_delay();
-                self.schedule(self.now + delay, SimEvent::CommandArrived(command));
+                let delay = self.disturbances.random_delay();
+                self.queue.schedule(self.now + delay, SimEvent::CommandArrived(command));
             }
             let Some(batch) = batch else { return status };
             assert_eq!(batch.first_sequence, u64::try_from(self.durable.len()).unwrap() + 1);
             self.durable.extend(batch.events);
             if self.disturbances.max_delay > 0 {
-                let delay = self.random_delay();
-                self.schedule(self.now + delay, SimEvent::Persisted);
+                let delay = self.disturbances.random_delay();
+                self.queue.schedule(self.now + delay, SimEvent::Persisted);
                 return status;
             }
             self.deliver_arrival(Arrival::Persisted);
@@ -249,7 +218,7 @@ impl World {
                 if found == ObjectPresence::Exists {
                     self.start_deletion(&member);
                 }
-                if self.rng.chance(self.disturbances.repeat_chance)
+                if self.disturbances.rng.chance(self.disturbances.repeat_chance)
                     && self.read(&member, &uid) == ObjectPresence::Exists
                 {
                     self.start_deletion(&member);
@@ -258,8 +227,11 @@ impl World {
             }
         };
         // The command was executed, but its answer is lost.
-        let presence =
-            if self.rng.chance(self.disturbances.busy_chance) { Err(busy_error()) } else { Ok(found) };
+        let presence = if self.disturbances.rng.chance(self.disturbances.busy_chance) {
+            Err(busy_error())
+        } else {
+            Ok(found)
+        };
         self.deliver_arrival(Arrival::Answer { subject, input: Input::Answered { member, uid, presence } });
     }
 
@@ -281,7 +253,7 @@ impl World {
         self.transcript.push(format!("{} delete {name}", self.now));
         self.report(name, &uid, MemberObservation::Exists { kept_by: "its finalizer".into() });
         if let Some(lingers) = lingers {
-            self.schedule(self.now + lingers, SimEvent::RemoveObject(name.to_owned(), uid));
+            self.queue.schedule(self.now + lingers, SimEvent::RemoveObject(name.to_owned(), uid));
         }
     }
 
@@ -299,7 +271,7 @@ impl World {
         app.is_deleting = true;
         let (uid, lingers) = (app.uid.clone(), app.finalizer_duration.unwrap());
         self.observe(name, &uid);
-        self.schedule(self.now + lingers, SimEvent::RemoveObject(name.to_owned(), uid));
+        self.queue.schedule(self.now + lingers, SimEvent::RemoveObject(name.to_owned(), uid));
     }
 
     /// Another client removes an Application from the ApplicationSet.
@@ -319,7 +291,7 @@ impl World {
             ObjectPresence::Exists => MemberObservation::Exists { kept_by: "its finalizer".into() },
             ObjectPresence::Gone => MemberObservation::Gone,
         };
-        if self.rng.chance(self.disturbances.old_chance) {
+        if self.disturbances.rng.chance(self.disturbances.old_chance) {
             // The observation comes from a cache that doesn't contain the object yet, or still contains it.
             let old = if observation == MemberObservation::Gone {
                 MemberObservation::Exists { kept_by: String::new() }
@@ -335,7 +307,7 @@ impl World {
     }
 
     fn report(&mut self, name: &str, uid: &str, observation: MemberObservation) {
-        let delay = self.random_delay();
+        let delay = self.disturbances.random_delay();
         self.schedule_input(
             self.now + delay,
             Input::Observed { member: name.into(), uid: uid.into(), observation },

@@ -16,6 +16,7 @@ use tidegate_model::{
 use super::events::event_name;
 use super::states::*;
 use crate::build::*;
+use crate::common::variant_name;
 
 /// Returns the name of an input. The match is exhaustive, so that a new input must be added here and in the
 /// table.
@@ -173,25 +174,14 @@ fn format_outcome(result: &Result<Vec<OperationEvent>, Rejection>) -> String {
     match result {
         Ok(events) if events.is_empty() => "-".into(),
         Ok(events) => events.iter().map(event_name).collect::<Vec<_>>().join("+"),
-        Err(Rejection::Stale { .. }) => "Stale".into(),
-        Err(Rejection::NotStarted) => "NotStarted".into(),
-        Err(Rejection::AlreadyStarted { .. }) => "AlreadyStarted".into(),
-        Err(Rejection::AlreadyFinished { .. }) => "AlreadyFinished".into(),
-        Err(Rejection::AlreadyEnding { .. }) => "AlreadyEnding".into(),
-        Err(Rejection::AlreadyPaused { .. }) => "AlreadyPaused".into(),
-        Err(Rejection::NotPaused) => "NotPaused".into(),
-        Err(Rejection::NotSupersedable { .. }) => "NotSafe".into(),
-        Err(Rejection::NothingToConfirm) => "NothingToConfirm".into(),
-        Err(Rejection::NothingToApprove(_)) => "NothingToApprove".into(),
-        Err(Rejection::NothingToOverride(_)) => "NothingToOverride".into(),
-        Err(Rejection::ReasonRequired(_)) => "ReasonWanted".into(),
+        Err(rejection) => variant_name(rejection),
     }
 }
 
 /// Outcomes that are the same in most stages of a running operation.
-const RUNNING: &str = "Namespace=- Request=AlreadyStarted RequestOfPlan=AlreadyStarted Watching=WatchChanged Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesSet Abort=Finished Terminate=TerminationRequested+StageChanged Supersede=NotSafe SupersedeFailed=NotSafe Pause=Paused \
+const RUNNING: &str = "Namespace=- Request=AlreadyStarted RequestOfPlan=AlreadyStarted Watching=WatchChanged Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesSet Abort=Finished Terminate=TerminationRequested+StageChanged Supersede=NotSupersedable SupersedeFailed=NotSupersedable Pause=Paused \
     Unpause=NotPaused ConfirmPrune=PruneConfirmed Approve=NothingToApprove Skip=Overridden MarkDone=Overridden \
-    Retry=NothingToOverride Unsaid=ReasonWanted";
+    Retry=NothingToOverride Unsaid=ReasonRequired";
 const TERMINATING: &str = "Namespace=- Request=AlreadyStarted RequestOfPlan=AlreadyStarted Watching=WatchChanged Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesSet Abort=Finished Terminate=AlreadyEnding Supersede=AlreadyEnding SupersedeFailed=AlreadyEnding Pause=AlreadyEnding \
     Unpause=AlreadyEnding ConfirmPrune=AlreadyEnding Approve=AlreadyEnding Skip=AlreadyEnding MarkDone=AlreadyEnding \
     Retry=AlreadyEnding Unsaid=AlreadyEnding";
@@ -271,7 +261,9 @@ fn expected_outcomes(place: &str) -> BTreeMap<&'static str, &'static str> {
     };
     let (_, common, own) = TABLE.iter().find(|(name, _, _)| *name == plain).expect("every state has a row");
     let paused = match (is_paused, plain) {
-        (true, _) => "Pause=AlreadyPaused Unpause=Unpaused Supersede=NotSafe SupersedeFailed=NotSafe",
+        (true, _) => {
+            "Pause=AlreadyPaused Unpause=Unpaused Supersede=NotSupersedable SupersedeFailed=NotSupersedable"
+        }
         (false, "Verifying") => "Namespaces=StageChanged",
         (false, _) => "",
     };

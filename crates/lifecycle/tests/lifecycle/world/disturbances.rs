@@ -9,7 +9,7 @@ use tidegate_lifecycle::operation::{
 use tidegate_lifecycle::{MachineBatch, Outbox, Runner, RunnerStatus};
 use tidegate_model::{Action, ObservedState, Override, Phase, Task, TaskId};
 
-use super::{SimEvent, World, label_of};
+use super::{Rng, SimEvent, World, label_of};
 use crate::build::at;
 
 impl World {
@@ -68,7 +68,7 @@ impl World {
     /// Crashes the engine. Events that aren't durable are lost. Calls in flight may or may not reach the
     /// cluster, and their answers are lost.
     pub(super) fn crash(&mut self) {
-        for ((time, _), event) in std::mem::take(&mut self.queue) {
+        for (time, event) in self.queue.take_events() {
             match event {
                 SimEvent::CommandArrived(command) if self.disturbances.rng.chance(50) => {
                     drop(self.execute_command(&command))
@@ -81,8 +81,8 @@ impl World {
             }
         }
         self.log_line(format!("* crash at {}", self.now));
-        self.alarm_count += 1;
-        let driver = Driver::recover(None, self.durable.iter().cloned()).expect("the log must be readable");
+        self.queue.set_alarm(self.now, None, SimEvent::Alarm);
+        let driver = Driver::recover(None, self.durable.iter().cloned()).expect("the log can be read");
         let is_begun = driver.sequence() > 0;
         self.event_consumer.engine_crashed(driver.state(), &self.durable);
         self.runner = Runner::from_driver(driver, Outbox::default());
@@ -94,6 +94,21 @@ impl World {
     /// Crashes the engine now.
     pub fn crash_now(&mut self) {
         self.crash();
+    }
+
+    /// Runs until the engine has crashed or the operation has finished. Other operations' hooks take the names
+    /// of the hooks in the meantime.
+    pub fn crash_with_rivals(&mut self, hooks: &[&str], seed: u64) {
+        for hook in hooks {
+            self.configure(hook, |fate| fate.rivals.push_back(300));
+        }
+        (self.disturbances.max_delay, self.disturbances.rng) = (200, Rng(seed));
+        self.crash_before = Some(50 + u32::try_from(seed % 40).unwrap());
+        while self.crash_before.is_some() && !self.runner.state().is_finished() {
+            let now = self.now;
+            self.run_until(now + 1);
+            self.now = self.now.max(now + 1);
+        }
     }
 
     /// Checks that commands wait for urgent events.

@@ -5,6 +5,7 @@ use tidegate_lifecycle::operation::Verdict;
 
 use super::*;
 use crate::disturbances::Disturbances;
+use crate::rng::Rng;
 
 #[test]
 fn a_gate_is_asked_again_when_its_step_is_held_again() {
@@ -30,7 +31,7 @@ fn a_gate_is_asked_again_when_its_step_is_held_again() {
 fn a_failed_call_is_repeated_although_its_retry_time_passed_during_a_write() {
     for seed in 0..50 {
         let members = ["a", "b", "c"].map(|name| member(name, ""));
-        let weather = Disturbances { seed, max_delay: 400, ..Disturbances::default() };
+        let weather = Disturbances { rng: Rng(seed), max_delay: 400, ..Disturbances::default() };
         let mut world = World::new(request(vec![step("")], members.into())).with_disturbances(weather);
         world.min_write_time = 1_000;
         // The end of this operation is being written while the other operations are rejected.

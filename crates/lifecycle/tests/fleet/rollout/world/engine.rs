@@ -30,7 +30,7 @@ impl World {
         let about = command.subject();
         match command {
             Command::ChooseId { member } => {
-                let operation = if self.rng.chance(self.disturbances.busy_chance) {
+                let operation = if self.disturbances.rng.chance(self.disturbances.busy_chance) {
                     Err(busy_error())
                 } else {
                     self.next_id += 1;
@@ -40,8 +40,11 @@ impl World {
             }
             Command::Run { member, operation, work } => self.ensure_operation(member, operation, work),
             Command::Stop { member, operation } => {
-                let result =
-                    if self.rng.chance(self.disturbances.busy_chance) { Err(busy_error()) } else { Ok(()) };
+                let result = if self.disturbances.rng.chance(self.disturbances.busy_chance) {
+                    Err(busy_error())
+                } else {
+                    Ok(())
+                };
                 if result.is_ok() {
                     self.stop_operation(operation);
                 }
@@ -53,7 +56,7 @@ impl World {
                 if opens > self.now {
                     let verdict = Verdict::closed(format!("until {opens}"));
                     self.send(Input::Gate { step, gate: gate.clone(), verdict });
-                    self.schedule(opens, SimEvent::OpenGate { step, gate });
+                    self.queue.schedule(opens, SimEvent::OpenGate { step, gate });
                 } else {
                     self.open_gate(step, gate);
                 }
@@ -110,8 +113,8 @@ impl World {
         if window > self.now {
             self.report(operation, OperationReport::Delayed { window: format!("night, until {window}") });
         }
-        let delay = self.random_delay();
-        self.schedule(window.max(self.now) + delay, SimEvent::BeginOperation(operation));
+        let delay = self.disturbances.random_delay();
+        self.queue.schedule(window.max(self.now) + delay, SimEvent::BeginOperation(operation));
     }
 
     fn report(&mut self, operation: OperationId, report: OperationReport) {
@@ -148,7 +151,7 @@ impl World {
         self.transcript.push(format!("{} {:?} {}", self.now, operation.work, operation.member));
         self.report(id, OperationReport::Started);
         if let Some(takes) = takes {
-            self.schedule(self.now + takes, SimEvent::EndOperation(id));
+            self.queue.schedule(self.now + takes, SimEvent::EndOperation(id));
         }
     }
 
@@ -194,7 +197,7 @@ impl World {
         };
         self.notify_watch(member);
         if let Some(after) = healthy_after {
-            self.schedule(self.now + after, SimEvent::BecomeHealthy(operation));
+            self.queue.schedule(self.now + after, SimEvent::BecomeHealthy(operation));
         }
     }
 
@@ -222,7 +225,7 @@ impl World {
         app.observation.health = HealthStatus::Degraded;
         let operation = app.observation.operation.unwrap();
         self.notify_watch(member);
-        self.schedule(self.now + for_millis, SimEvent::BecomeHealthy(operation));
+        self.queue.schedule(self.now + for_millis, SimEvent::BecomeHealthy(operation));
     }
 
     fn notify_watch(&mut self, member: &str) {
@@ -239,12 +242,12 @@ impl World {
     fn report_observations(&mut self, member: &str) {
         let Some(app) = self.apps.get(member) else { return };
         let (now, past) = (app.observation.clone(), app.past_observations.clone());
-        if self.rng.chance(self.disturbances.old_chance) && !past.is_empty() {
-            let which = self.rng.below(u64::try_from(past.len()).unwrap());
+        if self.disturbances.rng.chance(self.disturbances.old_chance) && !past.is_empty() {
+            let which = self.disturbances.rng.below(u64::try_from(past.len()).unwrap());
             let observation = past[usize::try_from(which).unwrap()].clone();
             self.send_in_order(self.now, Input::Observed { member: member.into(), observation });
         }
-        let delay = self.random_delay();
+        let delay = self.disturbances.random_delay();
         self.send_in_order(self.now + delay, Input::Observed { member: member.into(), observation: now });
     }
 
