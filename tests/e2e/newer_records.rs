@@ -16,14 +16,6 @@ struct ForeignRecord(String);
 
 impl LogRecord for ForeignRecord {
     type Earlier = Self;
-    const HIGHEST_KIND: u16 = 1;
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
-
-    fn kind(&self) -> u16 {
-        1
-    }
 }
 
 impl StreamRecords for ForeignRecord {

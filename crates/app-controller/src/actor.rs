@@ -28,7 +28,7 @@ use tidegate_application::rollout_operation as runs;
 use tidegate_application::supersede::is_sync_request;
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::argo::{Application, ConditionType};
-use tidegate_model::{OperationId, Timestamp};
+use tidegate_model::{OperationId, Requester, Timestamp};
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::change_debounce::{ChangeReason, PendingChange};
@@ -207,7 +207,7 @@ impl Actor for ApplicationActor {
             operation_tasks: JoinSet::new(),
         };
         let to_end = persistence::requested_end(&state.application);
-        Box::pin(state.restore_logged_operations(lost_state, (is_own_state, first_operation))).await;
+        Box::pin(state.restore_logged_operations(lost_state, is_own_state, first_operation)).await;
         if let Some(to_end) = to_end {
             Box::pin(state.end_as_recorded(to_end)).await;
         }
@@ -254,7 +254,7 @@ impl ActorState {
             // The `step` call below checks the dependencies.
             AppMessage::RelatedChanged => {}
             AppMessage::ComparisonDone { result, start, began_at } => {
-                self.finish_comparison(myself, (*result, *start), began_at);
+                self.finish_comparison(myself, *result, *start, began_at);
             }
             AppMessage::OperationPrepared(prepared) => self.handle_preparation(prepared),
             AppMessage::OperationWaits { operation, reason: why } => self.set_wait_reason(operation, why),
@@ -273,7 +273,7 @@ impl ActorState {
             }
             AppMessage::MarkPlanStale => self.mark_plan_stale(),
             AppMessage::PlanChecked { request, check } => self.handle_plan_check(&request, check),
-            AppMessage::Rollback { id, prune, requester: (by, reason), reply } => {
+            AppMessage::Rollback { id, prune, by, reason, reply } => {
                 let answer = match request::rollback_operation(&self.application, id, prune) {
                     _ if self.application.is_deleting() => {
                         Err(format!("application {} is deleting", self.key))
@@ -287,8 +287,9 @@ impl ActorState {
                 };
                 drop(reply.send(answer));
             }
-            AppMessage::Delete { cascade, no_hooks, by, reason, reply } => {
-                drop(reply.send(self.request_deletion((cascade, no_hooks), &by, &reason).await));
+            AppMessage::Delete { options, by, reason, reply } => {
+                let requester = Requester { name: &by, reason: &reason };
+                drop(reply.send(self.request_deletion(options, requester).await));
             }
             AppMessage::Terminate { operation, by, reply } => {
                 drop(reply.send(self.terminate_operation(operation, &by).await));
@@ -299,7 +300,7 @@ impl ActorState {
             }
             AppMessage::WithdrawChild { operation } => self.withdraw_child(operation, self.now()).await,
             AppMessage::StopChild { operation, by, reply } => {
-                self.stop_child(myself, (operation, &by), reply).await;
+                self.stop_child(myself, operation, by, reply).await;
             }
             AppMessage::Wake => {
                 self.alarm = None;
@@ -318,7 +319,8 @@ impl ActorState {
     async fn restore_logged_operations(
         &mut self,
         lost: Option<String>,
-        (is_own, own_since): (bool, Option<OperationId>),
+        is_own: bool,
+        own_since: Option<OperationId>,
     ) {
         let now = self.now();
         let (unknown, lines) =

@@ -41,12 +41,13 @@ pub fn admit(
 pub async fn check_signatures(
     shared: &SharedState,
     application: &Application,
-    (sources, commits): (&Sources, &[String]),
+    sources: &Sources,
+    commits: &[String],
     names: Vec<String>,
 ) -> Result<(), String> {
     let project = projects::project_name(application);
     let keys = shared.projects.required_keys(project)?;
-    shared.manifests.check_signatures((sources, project), commits, (names, keys)).await
+    shared.manifests.check_signatures((sources, project), commits, names, keys).await
 }
 
 /// Marks resources that the project doesn't permit as unknown, so that they never trigger a sync.

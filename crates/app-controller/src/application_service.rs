@@ -15,9 +15,7 @@ use tidegate_applicationset::ownership::owning_appset;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_executor::{Clock as _, EngineError, HistogramSnapshot, SystemClock};
 use tidegate_model::argo::{Application, OperationRequest, ResourceStatus};
-use tidegate_model::{
-    Cascade, Gvk, ObjectKey, OperationId, Plan, Requester, ResourceSelector, Severity, Warning,
-};
+use tidegate_model::{Gvk, ObjectKey, OperationId, Plan, Requester, ResourceSelector, Severity, Warning};
 use tidegate_state::error::ServiceError;
 use tidegate_state::simulated;
 use tidegate_state::summaries::SyncWindowSummary;
@@ -30,7 +28,7 @@ use super::git_metrics::RepositoryRequests;
 use super::listing::{self, ApplicationFilter, OrderBy, Page, PageStart};
 use super::messages::{Reply, SupervisorMessage};
 use super::shared_state::SharedState;
-use super::{compare, delete, push_refresh};
+use super::{DeletionOptions, compare, delete, push_refresh};
 
 /// Time limit for a requested comparison, shorter than the time limit for an API response.
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(50);
@@ -203,27 +201,25 @@ impl ApplicationService {
         &self,
         text: &str,
         operation: Option<OperationId>,
-        (by, reason): (String, String),
+        requester: Requester<'_>,
     ) -> Result<(), ServiceError> {
         let key = self.find_key(text)?;
-        let by = Requester { name: &by, reason: &reason }.to_text();
+        let by = requester.to_text();
         self.send_request(|reply| SupervisorMessage::Terminate { key, operation, by, reply }).await
     }
 
-    /// Deletes an Application with the given cascade, optionally without hooks, and records the requester and
-    /// the reason. Returns once the request is durable, which means that the Application is being deleted or
-    /// has been deleted.
+    /// Deletes an Application, and records the requester and the reason. Returns once the request is durable,
+    /// which means that the Application is being deleted or has been deleted.
     pub async fn delete(
         &self,
         text: &str,
-        (cascade, no_hooks): (Cascade, bool),
-        by: String,
-        reason: String,
+        options: DeletionOptions,
+        requester: Requester<'_>,
     ) -> Result<(), ServiceError> {
         self.await_store_read().await;
         let key = self.find_key(text)?;
-        self.send_request(|reply| SupervisorMessage::Delete { key, cascade, no_hooks, by, reason, reply })
-            .await
+        let (by, reason) = (requester.name.to_owned(), requester.reason.to_owned());
+        self.send_request(|reply| SupervisorMessage::Delete { key, options, by, reason, reply }).await
     }
 
     /// Rolls an Application back to a sync in its history, and records the requester and the reason. Returns
@@ -233,11 +229,12 @@ impl ApplicationService {
         text: &str,
         id: Option<i64>,
         prune: bool,
-        requester: (String, String),
+        requester: Requester<'_>,
     ) -> Result<(), ServiceError> {
         self.await_store_read().await;
         let key = self.find_key(text)?;
-        self.send_request(|reply| SupervisorMessage::Rollback { key, id, prune, requester, reply }).await
+        let (by, reason) = (requester.name.to_owned(), requester.reason.to_owned());
+        self.send_request(|reply| SupervisorMessage::Rollback { key, id, prune, by, reason, reply }).await
     }
 
     /// Returns the changes that syncing an Application would make.
@@ -258,15 +255,14 @@ impl ApplicationService {
         planning.await.map_err(ServiceError::refused)
     }
 
-    /// Returns the plan for deleting an Application. `how` contains the cascade, and true if the deletion
-    /// skips the hooks.
+    /// Returns the plan for deleting an Application.
     pub async fn plan_deletion(
         &self,
         text: &str,
-        how: (Cascade, bool),
+        options: DeletionOptions,
     ) -> Result<DeletionPlan, ServiceError> {
         let application = self.current_application(text).await?;
-        let planned = delete::deletion_plan(&self.shared, &application, how).await;
+        let planned = delete::deletion_plan(&self.shared, &application, options).await;
         let mut plan = planned.map(|plan| DeletionPlan::from_plan(&plan)).map_err(ServiceError::refused)?;
         plan.removes_file = self.is_file_deleted(&application).await;
         if application.is_deleting() {

@@ -70,7 +70,8 @@ fn destination_failure(none: DestinationError) -> ComparisonFailure {
 pub async fn compare(
     shared: &Arc<SharedState>,
     application: &Application,
-    (level, cache): (RefreshLevel, ComparisonCache),
+    level: RefreshLevel,
+    cache: ComparisonCache,
 ) -> ComparisonResult {
     let newest = ManifestComparison::Unknown;
     let mut comparison =
@@ -195,9 +196,9 @@ impl Comparison<'_> {
         let (place, policy) = admit(shared, application).map_err(destination_failure)?;
         let sources = Sources::from_application(application);
         let revisions = self.revisions(&sources).await.map_err(|message| comparison_failure(&[], message))?;
-        let signed = check_signatures(shared, application, (&sources, &revisions), Vec::new()).await;
+        let signed = check_signatures(shared, application, &sources, &revisions, Vec::new()).await;
         signed.map_err(|message| comparison_failure(&revisions, message))?;
-        let found = self.find_differences((place, &policy), &sources, &revisions).await;
+        let found = self.find_differences(place, &policy, &sources, &revisions).await;
         let found = found.map_err(|message| comparison_failure(&revisions, message))?;
         let errors = found.warnings.iter().filter(|one| one.severity == Severity::Error);
         let errors: Vec<String> = errors.map(ToString::to_string).collect();
@@ -246,13 +247,14 @@ impl Comparison<'_> {
         } else {
             RevisionLookup::LastObservation
         };
-        self.shared.resolve_revisions(self.application, (sources, sources.target_revisions()), lookup).await
+        self.shared.resolve_revisions(self.application, sources, sources.target_revisions(), lookup).await
     }
 
     /// Returns the differences. Uses the cache if no input has changed.
     async fn find_differences(
         &mut self,
-        (place, policy): (ResolvedDestination, &ProjectPolicy),
+        place: ResolvedDestination,
+        policy: &ProjectPolicy,
         sources: &Sources,
         revisions: &[String],
     ) -> Result<Arc<ComparisonFindings>, String> {
@@ -261,13 +263,13 @@ impl Comparison<'_> {
         // The order matters: a change between the two calls must be treated as new.
         self.read_since = Some(shared.watches.current_position(&destination));
         let mark = shared.watches.position(&AppKey::of(application), &destination);
-        let request = shared.comparison_request(application, (destination.clone(), namespace.clone()));
+        let request = shared.comparison_request(application, destination.clone(), namespace.clone());
         let recorded = operation_history::inventory(shared, &request).await;
         let keys = |context: RenderContext| async move {
             let keys = shared.manifests.manifest_keys(sources, revisions, context.clone()).await?;
             Ok((context, keys))
         };
-        let (context, keys) = shared.render((application, &place), level == RefreshLevel::Hard, keys).await?;
+        let (context, keys) = shared.render(application, &place, level == RefreshLevel::Hard, keys).await?;
         self.newest = self.with_operation(revisions, &keys, &context).await;
         let input =
             ComparisonInput { request: &request, inventory: None, manifests: &keys, user: &policy.user };
@@ -279,7 +281,7 @@ impl Comparison<'_> {
             return Ok(found);
         }
         let manifests =
-            shared.manifests.targets(sources, revisions, (context, level == RefreshLevel::Hard)).await?;
+            shared.manifests.targets(sources, revisions, context, level == RefreshLevel::Hard).await?;
         let cluster = reading_cluster(shared, &place, &manifests, level);
         let differing = diff_manifests(cluster.as_ref(), &request, known.as_ref(), &manifests).await;
         self.is_access_denied =
@@ -304,7 +306,7 @@ impl Comparison<'_> {
         let is_guessed = |one: &ObjectDifference| one.estimate && !one.task.options.take_over.is_empty();
         let is_sure = !differences.iter().any(is_guessed);
         let rejections = differences.iter().filter_map(refusal_condition).collect();
-        let resources = compared_resources(differences, (&request, &manifests), &shared.rules);
+        let resources = compared_resources(differences, &request, &manifests, &shared.rules);
         let found = ComparisonFindings {
             warnings: findings,
             rejections,
@@ -346,10 +348,8 @@ impl Comparison<'_> {
                 return ManifestComparison::Unknown;
             }
         };
-        let context = (context.clone(), level == RefreshLevel::Hard);
-        let newest =
-            shared.manifests.targets(&Sources::from_application(application), compared, context).await;
-        match newest {
+        let (sources, is_anew) = (Sources::from_application(application), level == RefreshLevel::Hard);
+        match shared.manifests.targets(&sources, compared, context.clone(), is_anew).await {
             Ok(newest) if have_same_objects(&deployed, &newest.targets) => ManifestComparison::Same,
             Ok(_) => ManifestComparison::Different,
             Err(_) => ManifestComparison::Unknown,
@@ -451,11 +451,11 @@ async fn preview_input(
     let revisions = operation::resolve_named_revisions(named, &sources).map_err(|error| error.to_string())?;
     let names = revisions.clone();
     let revisions =
-        shared.resolve_revisions(application, (&sources, revisions), RevisionLookup::NewObservation).await?;
-    check_signatures(shared, application, (&sources, &revisions), names).await?;
-    let manifests = shared.render_manifests((application, &place), &sources, &revisions).await?;
+        shared.resolve_revisions(application, &sources, revisions, RevisionLookup::NewObservation).await?;
+    check_signatures(shared, application, &sources, &revisions, names).await?;
+    let manifests = shared.render_manifests(application, &place, &sources, &revisions).await?;
     let ResolvedDestination { destination, cluster, namespace, .. } = place;
-    let request = shared.comparison_request(application, (destination, namespace));
+    let request = shared.comparison_request(application, destination, namespace);
     let known = operation_history::inventory(shared, &request).await;
     Ok(PreviewInput { cluster, request, known, manifests })
 }
@@ -489,18 +489,20 @@ fn refusal_condition(difference: &ObjectDifference) -> Option<(ConditionType, St
 /// Returns the status of the compared objects.
 fn compared_resources(
     differences: Vec<ObjectDifference>,
-    (request, manifests): (&SyncRequest, &RenderedManifests),
+    request: &SyncRequest,
+    manifests: &RenderedManifests,
     rules: &HealthRules,
 ) -> Vec<ComparedResource> {
     let objects = manifests.targets.iter().map(|target| &target.object);
     let (confirmations, now) = (Confirmations::new(&request.options, objects), SystemClock.now());
-    differences.into_iter().map(|one| compared_resource(one, &confirmations, (rules, now))).collect()
+    differences.into_iter().map(|one| compared_resource(one, &confirmations, rules, now)).collect()
 }
 
 fn compared_resource(
     difference: ObjectDifference,
     confirmations: &Confirmations<'_>,
-    (rules, now): (&HealthRules, Timestamp),
+    rules: &HealthRules,
+    now: Timestamp,
 ) -> ComparedResource {
     let ObjectDifference { task, status, ignored, live, .. } = difference;
     let live = live.as_deref();

@@ -18,6 +18,22 @@ use super::destinations::ResolvedDestination;
 use super::operation_history;
 use super::shared_state::{RevisionLookup, SharedState};
 
+/// Options for deleting an Application.
+#[derive(Clone, Copy, Debug)]
+pub struct DeletionOptions {
+    /// Deletion policy for the Application's objects.
+    pub cascade: Cascade,
+    /// True to skip the deletion hooks.
+    pub no_hooks: bool,
+}
+
+impl From<Cascade> for DeletionOptions {
+    /// Returns options that run the deletion hooks.
+    fn from(cascade: Cascade) -> Self {
+        Self { cascade, no_hooks: false }
+    }
+}
+
 /// Returns the commits that contain the deletion hooks (empty if there are no hooks), and the operation ID.
 /// Doesn't start the operation.
 pub async fn prepare(
@@ -66,10 +82,10 @@ pub async fn engine_request(
 pub async fn deletion_plan(
     shared: &Arc<SharedState>,
     application: &Application,
-    (cascade, no_hooks): (Cascade, bool),
+    options: DeletionOptions,
 ) -> Result<Plan, String> {
-    let mut requested = deletion::deletion_operation(application, cascade);
-    if no_hooks {
+    let mut requested = deletion::deletion_operation(application, options.cascade);
+    if options.no_hooks {
         deletion::skip_hooks(&mut requested);
     }
     let place = resolve_destination(shared, application)?;
@@ -122,14 +138,8 @@ async fn hook_manifests(
         Some(LastSync { request, targets, is_deletion: false, .. }) => {
             let revisions = operation::deployed_revisions(&request);
             // The project may not have required signatures at the time of that sync.
-            match check_signatures(
-                shared,
-                application,
-                (&Sources::from_application(application), &revisions),
-                Vec::new(),
-            )
-            .await
-            {
+            let sources = Sources::from_application(application);
+            match check_signatures(shared, application, &sources, &revisions, Vec::new()).await {
                 Ok(()) => return Ok((revisions, targets)),
                 Err(unsigned) => unsigned,
             }
@@ -165,18 +175,13 @@ async fn read_hooks(
     let revisions = match known.len() == sources.as_slice().len() {
         true => known,
         false => {
-            shared
-                .resolve_revisions(
-                    application,
-                    (&sources, sources.target_revisions()),
-                    RevisionLookup::NewObservation,
-                )
-                .await?
+            let (named, lookup) = (sources.target_revisions(), RevisionLookup::NewObservation);
+            shared.resolve_revisions(application, &sources, named, lookup).await?
         }
     };
     // Hooks that lack a required signature must not run.
-    check_signatures(shared, application, (&sources, &revisions), Vec::new()).await?;
-    let manifests = shared.render_manifests((application, place), &sources, &revisions).await?;
+    check_signatures(shared, application, &sources, &revisions, Vec::new()).await?;
+    let manifests = shared.render_manifests(application, place, &sources, &revisions).await?;
     let (targets, definitions) = (manifests.targets.as_ref().clone(), shared.gates.read().await);
     Ok((revisions, Targets { targets, definitions, ..Targets::default() }))
 }

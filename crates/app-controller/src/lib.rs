@@ -59,14 +59,14 @@ mod watches;
 pub mod listing;
 pub mod sync_request;
 
-pub use application_cache::Deployments;
-pub use application_cache::{ApplicationCache, SearchResult};
+pub use application_cache::{ApplicationCache, Deployments, SearchResult};
 pub use application_service::ApplicationService;
+pub use delete::DeletionOptions;
 pub use destinations::Destinations;
 pub use destinations::cluster_status::ClusterStatus;
 pub use git_metrics::RepositoryRequests;
 pub use kubernetes_events::{KubernetesEvent, put_event, write_refusal_event};
-pub use managed_applications::{ManagedApplications, ReconcileSettings};
+pub use managed_applications::{ManagedApplications, ManagedApplicationsInput, ReconcileSettings};
 pub use manifests::SourceSettings;
 pub use messages::{ChildOperation, SupervisorMessage};
 pub use operation_history::is_operation_known;

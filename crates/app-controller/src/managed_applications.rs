@@ -59,6 +59,30 @@ impl From<Duration> for ReconcileSettings {
     }
 }
 
+/// Input for [`ManagedApplications::start`].
+pub struct ManagedApplicationsInput {
+    /// Engine that runs the operations.
+    pub engine: Engine,
+    /// Log of the engine.
+    pub log: Log,
+    /// State directory.
+    pub state_dir: StateDir,
+    /// Store of the Applications.
+    pub store: Arc<dyn ApplicationStore>,
+    /// Stored plans. `None` if this process can't store plans.
+    pub plans: Option<StoredPlans>,
+    /// Clusters to which the Applications are deployed.
+    pub destinations: Destinations,
+    /// Health rules.
+    pub rules: HealthRules,
+    /// Gate definitions.
+    pub gates: GateFile,
+    /// Reconciliation timing and default sync options.
+    pub reconcile: ReconcileSettings,
+    /// Access to the sources of manifests.
+    pub sourcing: SourceSettings,
+}
+
 /// All managed Applications of a process.
 pub struct ManagedApplications {
     service: ApplicationService,
@@ -75,18 +99,19 @@ impl ManagedApplications {
     /// # Errors
     ///
     /// Returns an error if the engine has stopped or the repository files are unreadable.
-    pub async fn start(
-        engine: Engine,
-        log: Log,
-        (state_dir, store, plans): (StateDir, Arc<dyn ApplicationStore>, Option<StoredPlans>),
-        destinations: Destinations,
-        (rules, gates, ReconcileSettings { interval, wave_delay, default_options }): (
-            HealthRules,
-            GateFile,
-            ReconcileSettings,
-        ),
-        sourcing: SourceSettings,
-    ) -> Result<Self, ServiceError> {
+    pub async fn start(input: ManagedApplicationsInput) -> Result<Self, ServiceError> {
+        let ManagedApplicationsInput {
+            engine,
+            log,
+            state_dir,
+            store,
+            plans,
+            destinations,
+            rules,
+            gates,
+            reconcile: ReconcileSettings { interval, wave_delay, default_options },
+            sourcing,
+        } = input;
         let mut reach = RemoteAccess::new(state_dir.repositories());
         let git_requests = GitRequests::default();
         reach.listener = git_requests.listener();
@@ -150,7 +175,7 @@ impl ManagedApplications {
             store_reads: watch::Sender::default(),
         });
         let (supervisor, is_settled) = start_supervisor(Arc::clone(&shared)).await?;
-        let mut feeding = forward_changes(&shared, &supervisor, (events, stirred, has_moved));
+        let mut feeding = forward_changes(&shared, &supervisor, events, stirred, has_moved);
         if shared.store.is_shared() {
             feeding.spawn(write_events(Arc::clone(&shared), happening));
         }
@@ -200,16 +225,14 @@ impl ManagedApplications {
 fn forward_changes(
     shared: &Arc<SharedState>,
     supervisor: &ActorRef<SupervisorMessage>,
-    (events, stirred, has_moved): (
-        UnboundedReceiver<StoreEvent>,
-        UnboundedReceiver<AppKey>,
-        UnboundedReceiver<ChangedRepositories>,
-    ),
+    store_events: UnboundedReceiver<StoreEvent>,
+    changed_objects: UnboundedReceiver<AppKey>,
+    changed_repositories: UnboundedReceiver<ChangedRepositories>,
 ) -> JoinSet<()> {
     let mut feeding = JoinSet::new();
-    feeding.spawn(forward(events, SupervisorMessage::Store, supervisor.clone()));
-    feeding.spawn(forward(stirred, SupervisorMessage::ObjectChanged, supervisor.clone()));
-    feeding.spawn(forward(has_moved, SupervisorMessage::RepositoriesChanged, supervisor.clone()));
+    feeding.spawn(forward(store_events, SupervisorMessage::Store, supervisor.clone()));
+    feeding.spawn(forward(changed_objects, SupervisorMessage::ObjectChanged, supervisor.clone()));
+    feeding.spawn(forward(changed_repositories, SupervisorMessage::RepositoriesChanged, supervisor.clone()));
     let (shared_state, to) = (Arc::clone(shared), supervisor.clone());
     feeding.spawn(async move {
         shared_state

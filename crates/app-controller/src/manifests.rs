@@ -281,7 +281,8 @@ impl Manifests {
         self: &Arc<Self>,
         of: ProjectSources<'_>,
         commits: &[String],
-        (names, wanted): (Vec<String>, Option<RequiredKeys>),
+        names: Vec<String>,
+        wanted: Option<RequiredKeys>,
     ) -> Result<(), String> {
         let Some(wanted) = wanted else { return Ok(()) };
         let (this, now) = (Arc::clone(self), SystemClock.now());
@@ -369,7 +370,8 @@ impl Manifests {
         self: &Arc<Self>,
         sources: &Sources,
         revisions: &[String],
-        (context, anew): (RenderContext, bool),
+        context: RenderContext,
+        anew: bool,
     ) -> Result<RenderedManifests, SourceProblem> {
         let (this, project) = (Arc::clone(self), context.purpose.project.clone());
         self.with_sources((sources, &project), revisions.to_vec(), move |sources| {

@@ -10,12 +10,13 @@ use tidegate_application::refresh::RefreshLevel;
 use tidegate_application::rollout_operation::AdoptableOperations;
 use tidegate_lifecycle::rollout::OperationReport;
 use tidegate_model::argo::OperationRequest;
-use tidegate_model::{Cascade, Digest, OperationId, PlanApproval, Timestamp};
+use tidegate_model::{Digest, OperationId, PlanApproval, Timestamp};
 use tidegate_source::Address;
 use tidegate_stores::applications::{ExternalTermination, StoreEvent, StoredApplication};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::comparison_result::{ComparisonResult, ComparisonStart};
+use super::delete::DeletionOptions;
 use super::plan_check::PlanCheck;
 use super::projects::global_project_settings::GlobalProjectsUpdate;
 
@@ -93,9 +94,9 @@ pub enum SupervisorMessage {
     /// Terminates an operation: [`AppMessage::Terminate`].
     Terminate { key: AppKey, operation: Option<OperationId>, by: String, reply: Reply },
     /// Deletes an Application.
-    Delete { key: AppKey, cascade: Cascade, no_hooks: bool, by: String, reason: String, reply: Reply },
+    Delete { key: AppKey, options: DeletionOptions, by: String, reason: String, reply: Reply },
     /// Rolls back to a sync in an Application's history.
-    Rollback { key: AppKey, id: Option<i64>, prune: bool, requester: (String, String), reply: Reply },
+    Rollback { key: AppKey, id: Option<i64>, prune: bool, by: String, reason: String, reply: Reply },
     /// Requests an operation for a progressive sync: [`AppMessage::RunChild`].
     RunChild { key: AppKey, operation: OperationId, child: Box<ChildOperation> },
     /// Withdraws a progressive sync's operation: [`AppMessage::WithdrawChild`].
@@ -144,9 +145,9 @@ pub enum AppMessage {
     /// Terminates the current operation. If `operation` is set, terminates only that operation.
     Terminate { operation: Option<OperationId>, by: String, reply: Reply },
     /// Deletes the Application.
-    Delete { cascade: Cascade, no_hooks: bool, by: String, reason: String, reply: Reply },
+    Delete { options: DeletionOptions, by: String, reason: String, reply: Reply },
     /// Rolls back to a sync in the Application's history.
-    Rollback { id: Option<i64>, prune: bool, requester: (String, String), reply: Reply },
+    Rollback { id: Option<i64>, prune: bool, by: String, reason: String, reply: Reply },
     /// Requests an operation for a progressive sync. The operation's ID is already persisted, so repeated
     /// messages start it only once.
     RunChild { operation: OperationId, child: Box<ChildOperation> },

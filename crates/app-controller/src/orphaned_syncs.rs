@@ -22,7 +22,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// been created since then.
 pub(super) async fn end_orphaned_syncs(shared: Arc<SharedState>, key: AppKey, before: OperationId) {
     let may_be = move |operation, _: &str| operation < before;
-    end_matching(&shared, Some(key.instance_name()), (may_be, |_: &OpenSync| true)).await;
+    end_matching(&shared, Some(key.instance_name()), may_be, |_: &OpenSync| true).await;
 }
 
 /// Stops syncs of Applications that were deleted before this process started. These are syncs of Applications
@@ -43,7 +43,7 @@ pub(super) async fn end_other_orphaned_syncs(
         let is_lost = !known.contains(&open.application);
         open.is_orphaned || is_lost && shared.store.is_authoritative(&AppKey::parse(&open.application))
     };
-    end_matching(&shared, None, (may_be, is_gone)).await;
+    end_matching(&shared, None, may_be, is_gone).await;
 }
 
 /// Stops all matching operations. `may_be` selects the operations to read, and `is_meant` selects the
@@ -51,10 +51,8 @@ pub(super) async fn end_other_orphaned_syncs(
 async fn end_matching(
     shared: &Arc<SharedState>,
     of: Option<String>,
-    (may_be, is_meant): (
-        impl Fn(OperationId, &str) -> bool + Clone + Send + 'static,
-        impl Fn(&OpenSync) -> bool,
-    ),
+    may_be: impl Fn(OperationId, &str) -> bool + Clone + Send + 'static,
+    is_meant: impl Fn(&OpenSync) -> bool,
 ) {
     let (mut held, mut quiet) = (BTreeSet::new(), BTreeSet::new());
     loop {

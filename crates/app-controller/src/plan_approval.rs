@@ -124,9 +124,9 @@ async fn plan_input(
     let sources = operation::operation_sources(application, &requested).map_err(refused)?;
     let names = operation::operation_revisions(&requested, &sources).map_err(refused)?;
     let revisions =
-        shared.resolve_revisions(application, (&sources, names.clone()), lookup).await.map_err(wrong)?;
-    check_signatures(shared, application, (&sources, &revisions), names).await.map_err(wrong)?;
-    let manifests = shared.render_manifests((application, &place), &sources, &revisions).await?;
+        shared.resolve_revisions(application, &sources, names.clone(), lookup).await.map_err(wrong)?;
+    check_signatures(shared, application, &sources, &revisions, names).await.map_err(wrong)?;
+    let manifests = shared.render_manifests(application, &place, &sources, &revisions).await?;
     check_selection(application, &requested, &manifests.targets, &place.namespace).map_err(wrong)?;
     let to = (place.destination.clone(), place.namespace.clone());
     let request = shared.operation_request(application, &requested, to, &revisions).map_err(refused)?;
@@ -346,11 +346,12 @@ pub const UNAPPROVED_RESULT: &str =
 pub async fn begin_plan(
     shared: &Arc<SharedState>,
     application: &Application,
-    (requested, operation): (&OperationRequest, OperationId),
+    requested: &OperationRequest,
+    operation: OperationId,
     hash: &str,
 ) -> Result<(), StartError> {
     let hash = parse_digest(hash).map_err(StartError::Refused)?;
-    let started = begin_claimed_plan(shared, application, (requested, operation), hash).await;
+    let started = begin_claimed_plan(shared, application, requested, operation, hash).await;
     if matches!(&started, Err(StartError::Refused(_)))
         && !operation_history::is_operation_known(shared, operation).await
     {
@@ -365,7 +366,8 @@ pub async fn begin_plan(
 async fn begin_claimed_plan(
     shared: &Arc<SharedState>,
     application: &Application,
-    (requested, operation): (&OperationRequest, OperationId),
+    requested: &OperationRequest,
+    operation: OperationId,
     hash: Digest,
 ) -> Result<(), StartError> {
     let failed = |error: ServiceError| StartError::Refused(error.to_string());
@@ -385,9 +387,7 @@ async fn begin_claimed_plan(
     let sources: Sources = operation::operation_sources(application, requested)
         .map_err(|error| StartError::Refused(error.to_string()))?;
     let names = operation::revision_names(requested);
-    check_signatures(shared, application, (&sources, &revisions), names)
-        .await
-        .map_err(StartError::Refused)?;
+    check_signatures(shared, application, &sources, &revisions, names).await.map_err(StartError::Refused)?;
     let taken = with_plans(shared, move |plans| plans.take(line.hash, operation)).await.map_err(failed)?;
     if let Some(other) = taken.operation.filter(|other| *other != operation) {
         return Err(StartError::Refused(already_used_error(&taken, other)));

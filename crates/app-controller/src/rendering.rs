@@ -55,7 +55,8 @@ impl SharedState {
     /// discards the cached capabilities.
     pub async fn render<T, M: Future<Output = Result<T, SourceProblem>>>(
         &self,
-        (application, place): (&Application, &ResolvedDestination),
+        application: &Application,
+        place: &ResolvedDestination,
         is_anew: bool,
         make: impl Fn(RenderContext) -> M,
     ) -> Result<T, RenderError> {
@@ -84,18 +85,21 @@ impl SharedState {
     /// Renders an Application's manifests for a destination.
     pub async fn render_manifests(
         &self,
-        of: (&Application, &ResolvedDestination),
+        application: &Application,
+        place: &ResolvedDestination,
         sources: &Sources,
         revisions: &[String],
     ) -> Result<RenderedManifests, RenderError> {
-        self.render(of, false, |context| self.manifests.targets(sources, revisions, (context, false))).await
+        let make = |context| self.manifests.targets(sources, revisions, context, false);
+        self.render(application, place, false, make).await
     }
 
     /// Renders the manifests of an Application whose destination can't be used. This is only possible if no
     /// chart needs the cluster's capabilities.
     async fn manifests_without_place(
         &self,
-        (application, none): (&Application, &DestinationError),
+        application: &Application,
+        none: &DestinationError,
         sources: &Sources,
         revisions: &[String],
     ) -> Result<RenderedManifests, RenderError> {
@@ -103,7 +107,7 @@ impl SharedState {
         let unknown = ClusterCapabilities::Unknown(none.to_string(), question.clone());
         let context = self.render_context_in(application, &application.spec.destination.namespace);
         let context = context.with_cluster(unknown);
-        let manifests = self.manifests.targets(sources, revisions, (context, false)).await;
+        let manifests = self.manifests.targets(sources, revisions, context, false).await;
         manifests.map_err(|problem| RenderError::new(problem, question.is_requested()))
     }
 }
@@ -117,7 +121,8 @@ impl SharedState {
 pub async fn have_same_manifests(
     shared: &SharedState,
     application: &Application,
-    (before, now): (&[String], &[String]),
+    before: &[String],
+    now: &[String],
 ) -> Result<bool, String> {
     let sources = Sources::from_application(application);
     let destination = &application.spec.destination;
@@ -130,10 +135,9 @@ pub async fn have_same_manifests(
         return Ok(true);
     }
     let place = shared.destinations.resolve(destination);
-    let of = (application, &place);
-    let before = render(shared, of, &sources, before).await;
+    let before = render(shared, application, &place, &sources, before).await;
     // Render these revisions last, because only the dependencies of the last rendering remain recorded.
-    let now = render(shared, of, &sources, now).await;
+    let now = render(shared, application, &place, &sources, now).await;
     match (before, now) {
         (Ok(before), Ok(now)) => Ok(have_same_objects(&before.targets, &now.targets)),
         (before, now) => {
@@ -144,13 +148,14 @@ pub async fn have_same_manifests(
 
 async fn render(
     shared: &SharedState,
-    (application, place): (&Application, &Result<ResolvedDestination, DestinationError>),
+    application: &Application,
+    place: &Result<ResolvedDestination, DestinationError>,
     sources: &Sources,
     revisions: &[String],
 ) -> Result<RenderedManifests, RenderError> {
     match place {
-        Ok(place) => shared.render_manifests((application, place), sources, revisions).await,
-        Err(none) => shared.manifests_without_place((application, none), sources, revisions).await,
+        Ok(place) => shared.render_manifests(application, place, sources, revisions).await,
+        Err(none) => shared.manifests_without_place(application, none, sources, revisions).await,
     }
 }
 

@@ -60,10 +60,10 @@ pub async fn prepare(
     let revisions = operation::operation_revisions(&request, &sources).map_err(refused)?;
     let names = revisions.clone();
     let revisions =
-        shared.resolve_revisions(application, (&sources, revisions), RevisionLookup::NewObservation).await?;
-    check_signatures(shared, application, (&sources, &revisions), names).await?;
+        shared.resolve_revisions(application, &sources, revisions, RevisionLookup::NewObservation).await?;
+    check_signatures(shared, application, &sources, &revisions, names).await?;
     if request.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty()) {
-        match shared.render_manifests((application, &place), &sources, &revisions).await {
+        match shared.render_manifests(application, &place, &sources, &revisions).await {
             Ok(manifests) => check_selection(application, &request, &manifests.targets, &place.namespace)?,
             // The operation will wait for its cluster, like an operation without a selection.
             Err(unmade) if unmade.is_cluster_unreachable => {}
@@ -198,7 +198,7 @@ async fn begin(
             .await?);
     }
     if let Some(hash) = approval::requested_plan(&requested) {
-        return plan_approval::begin_plan(shared, application, (&requested, operation), hash).await;
+        return plan_approval::begin_plan(shared, application, &requested, operation, hash).await;
     }
     let policy = shared.approval_policy(application).map_err(StartError::Refused)?;
     plan_approval::refuse_unapproved(&policy, &requested).map_err(StartError::Refused)?;
@@ -209,10 +209,8 @@ async fn begin(
     let (place, mandate) = admit(shared, application)?;
     let windows = shared.projects.sync_windows(application, &place.target).stored_form;
     let names = operation::revision_names(&requested);
-    check_signatures(shared, application, (&sources, &revisions), names)
-        .await
-        .map_err(StartError::Refused)?;
-    let manifests = shared.render_manifests((application, &place), &sources, &revisions).await?;
+    check_signatures(shared, application, &sources, &revisions, names).await.map_err(StartError::Refused)?;
+    let manifests = shared.render_manifests(application, &place, &sources, &revisions).await?;
     let to = (place.destination, place.namespace);
     let request = shared.operation_request(application, &requested, to, &revisions).map_err(refused)?;
     let held = operation_targets(shared.gates.read().await, windows, allow_fetched(mandate, &manifests));

@@ -145,7 +145,8 @@ impl SharedState {
     pub fn comparison_request(
         &self,
         application: &Application,
-        (destination, namespace): (Destination, String),
+        destination: Destination,
+        namespace: String,
     ) -> SyncRequest {
         let mut request = operation::comparison_request(application, destination, namespace);
         add_defaults(&mut request.options.flags, self.default_options);
@@ -156,11 +157,12 @@ impl SharedState {
     pub async fn resolve_revisions(
         &self,
         application: &Application,
-        wanted: (&Sources, Vec<String>),
+        sources: &Sources,
+        revisions: Vec<String>,
         lookup: RevisionLookup,
     ) -> Result<Vec<String>, String> {
-        let (resolved, addresses) =
-            self.manifests.resolve(application, wanted, lookup != RevisionLookup::LastObservation).await;
+        let refresh = lookup != RevisionLookup::LastObservation;
+        let (resolved, addresses) = self.manifests.resolve(application, sources, revisions, refresh).await;
         let but = (lookup == RevisionLookup::OwnComparison).then(|| AppKey::of(application));
         self.notify_changed_repositories(addresses, but);
         resolved

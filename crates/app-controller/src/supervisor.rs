@@ -122,24 +122,20 @@ impl Actor for Supervisor {
             SupervisorMessage::Terminate { key, operation, by, reply } => {
                 state.forward_request(&key, reply, |reply| AppMessage::Terminate { operation, by, reply });
             }
-            SupervisorMessage::Delete { key, cascade, no_hooks, by, reason, reply } => {
-                let message = |reply| AppMessage::Delete { cascade, no_hooks, by, reason, reply };
+            SupervisorMessage::Delete { key, options, by, reason, reply } => {
+                let message = |reply| AppMessage::Delete { options, by, reason, reply };
                 state.forward_request(&key, reply, message);
             }
-            SupervisorMessage::Rollback { key, id, prune, requester, reply } => {
-                state.forward_request(&key, reply, |reply| AppMessage::Rollback {
-                    id,
-                    prune,
-                    requester,
-                    reply,
-                });
+            SupervisorMessage::Rollback { key, id, prune, by, reason, reply } => {
+                let message = |reply| AppMessage::Rollback { id, prune, by, reason, reply };
+                state.forward_request(&key, reply, message);
             }
             SupervisorMessage::RunChild { key, operation, child } => state.run_child(&key, operation, child),
             SupervisorMessage::WithdrawChild { key, operation } => {
                 state.send(&key, AppMessage::WithdrawChild { operation });
             }
             SupervisorMessage::StopChild { key, operation, by, reply } => {
-                state.stop_child(&key, (operation, by), reply);
+                state.stop_child(&key, operation, by, reply);
             }
         }
         Ok(())
@@ -205,10 +201,10 @@ impl SupervisorState {
     }
 
     /// Stops a progressive sync's operation. Its Application may no longer exist.
-    fn stop_child(&self, key: &AppKey, (operation, by): (OperationId, String), reply: Reply) {
+    fn stop_child(&self, key: &AppKey, operation: OperationId, by: String, reply: Reply) {
         match self.actor(key) {
             Some(actor) => drop(actor.send_message(AppMessage::StopChild { operation, by, reply })),
-            None => drop(tokio::spawn(end_in_engine(Arc::clone(&self.shared), (operation, by), reply))),
+            None => drop(tokio::spawn(end_in_engine(Arc::clone(&self.shared), operation, by, reply))),
         }
     }
 

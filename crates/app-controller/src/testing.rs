@@ -34,8 +34,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock, oneshot};
 
 use super::{
-    ApplicationService, Deployments, Destinations, ManagedApplications, SharedState, SourceSettings,
-    SupervisorMessage,
+    ApplicationService, Deployments, Destinations, ManagedApplications, ManagedApplicationsInput,
+    SharedState, SourceSettings, SupervisorMessage,
 };
 
 /// Time limit for a test, which is only reached if the test hangs.
@@ -43,6 +43,20 @@ pub const TEST_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Annotation that makes writes of an Application panic.
 pub const PANIC_ANNOTATION: &str = "example.com/poison";
+
+/// Returns the definition of `Gadget`, a namespaced kind in the group `tools.example`.
+pub fn gadget_definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.tools.example"},
+        "spec": {
+            "group": "tools.example", "scope": "Namespaced",
+            "names": {"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "listKind": "GadgetList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+                {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+        },
+    })
+}
 
 /// Store in memory.
 #[derive(Clone, Default)]
@@ -303,16 +317,18 @@ impl TestEnvironment {
             fs::write(&path, text).unwrap();
             gates = GateFile::open(&path).unwrap();
         }
-        let rules = (HealthRules::built_in(), gates, Duration::ZERO.into());
-        let sourcing = SourceSettings { helm: self.helm.clone(), ..SourceSettings::default() };
-        let serving = ManagedApplications::start(
-            self.engine.clone(),
-            Arc::clone(&self.log),
-            (state, store, self.plans().await),
-            places,
-            rules,
-            sourcing,
-        );
+        let serving = ManagedApplications::start(ManagedApplicationsInput {
+            engine: self.engine.clone(),
+            log: Arc::clone(&self.log),
+            state_dir: state,
+            store,
+            plans: self.plans().await,
+            destinations: places,
+            rules: HealthRules::built_in(),
+            gates,
+            reconcile: Duration::ZERO.into(),
+            sourcing: SourceSettings { helm: self.helm.clone(), ..SourceSettings::default() },
+        });
         self.applications = Some(serving.await.unwrap());
     }
 

@@ -507,7 +507,7 @@ impl ActorState {
         (self.generated, self.failure, self.spec_problems) = (generated, failure, changes.problems);
         if changes.order != Order::AllAtOnce {
             let reason = "it is no longer generated";
-            self.tear_down(changes.order, (changes.delete, changes.permit), reason).await;
+            self.tear_down(changes.order, changes.delete, changes.permit, reason).await;
         }
         self.keep_generated().await;
         if !needs_another_pass {

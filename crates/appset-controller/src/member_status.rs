@@ -39,6 +39,16 @@ pub struct MemberStatuses {
     pub awaited: BTreeMap<String, String>,
 }
 
+/// ApplicationSet whose members are observed.
+#[derive(Clone, Copy)]
+pub(crate) struct ObservedAppSet<'a> {
+    pub key: &'a AppKey,
+    /// Digests of the generated specifications.
+    pub targets: &'a TargetIdentities,
+    /// Newest rollout of the ApplicationSet.
+    pub last: Option<&'a State>,
+}
+
 impl MemberStatusCache {
     pub fn new(equivalence: RevisionEquivalence) -> Self {
         Self { equivalence, ..Self::default() }
@@ -46,13 +56,12 @@ impl MemberStatusCache {
 
     /// Returns the status of the participating Applications, based on their generated specifications. If
     /// `refresh` is set, queries each repository once for new revisions; otherwise, uses the last
-    /// observations. `last` is the ApplicationSet's newest rollout.
+    /// observations.
     pub async fn collect(
         &mut self,
         shared: &Arc<SharedState>,
-        (set, targets): (&AppKey, &TargetIdentities),
+        set: ObservedAppSet<'_>,
         participants: &[Application],
-        last: Option<&State>,
         refresh: bool,
     ) -> MemberStatuses {
         let of = |one: &Application| (Sources::from_application(one), projects::project_name(one).to_owned());
@@ -65,21 +74,19 @@ impl MemberStatusCache {
         let mut found = MemberStatuses::default();
         for (application, resolved) in participants.iter().zip(resolved) {
             let name = &application.metadata.name;
-            let live = shared.application_cache.get_with_deployments(&member_key(set, name));
+            let live = shared.application_cache.get_with_deployments(&member_key(set.key, name));
             let live = live.as_ref().map(|(live, deployed)| (live.as_ref(), deployed.as_ref()));
             let known = match resolved {
-                Ok(newest) => {
-                    match self.find_target(shared, (set, targets), (application, newest), live, last).await {
-                        Ok((target, awaited)) => {
-                            found.awaited.extend(awaited.map(|reason| (name.clone(), reason)));
-                            self.known_member(name, target, live, (targets, last))
-                        }
-                        Err(reason) => {
-                            found.awaited.insert(name.clone(), reason.clone());
-                            Err(reason)
-                        }
+                Ok(newest) => match self.find_target(shared, set, application, newest, live).await {
+                    Ok((target, awaited)) => {
+                        found.awaited.extend(awaited.map(|reason| (name.clone(), reason)));
+                        self.known_member(name, target, live, set.targets, set.last)
                     }
-                }
+                    Err(reason) => {
+                        found.awaited.insert(name.clone(), reason.clone());
+                        Err(reason)
+                    }
+                },
                 Err(reason) => Err(reason),
             };
             match known {
@@ -95,11 +102,12 @@ impl MemberStatusCache {
     async fn find_target(
         &self,
         shared: &Arc<SharedState>,
-        (set, targets): (&AppKey, &TargetIdentities),
-        (application, newest): (&Application, Vec<String>),
+        set: ObservedAppSet<'_>,
+        application: &Application,
+        newest: Vec<String>,
         live: Option<(&Application, &Deployments)>,
-        last: Option<&State>,
     ) -> Result<(Target, Option<String>), String> {
+        let ObservedAppSet { key, targets, last } = set;
         let (name, spec) = (&application.metadata.name, targets.spec_identity(application));
         let known = last.and_then(State::rollout).and_then(|rollout| rollout.members.get(name));
         let known = known.filter(|known| known.progress != Progress::Gone).map(|known| &known.target);
@@ -111,7 +119,7 @@ impl MemberStatusCache {
         let ChosenTarget { revisions, has_new_pairs, awaited } =
             self.equivalence.choose_target(shared, candidate).await?;
         if has_new_pairs {
-            shared.application_cache.notify(&member_key(set, name));
+            shared.application_cache.notify(&member_key(key, name));
         }
         Ok((Target { revisions, spec }, awaited))
     }
@@ -121,7 +129,8 @@ impl MemberStatusCache {
         name: &str,
         target: Target,
         live: Option<(&Application, &Deployments)>,
-        (targets, last): (&TargetIdentities, Option<&State>),
+        targets: &TargetIdentities,
+        last: Option<&State>,
     ) -> Result<KnownMember, String> {
         // The Application is about to be created.
         let Some((live, deployments)) = live else {
@@ -131,7 +140,7 @@ impl MemberStatusCache {
         if !deployments.is_compared && will_be_compared(live) {
             return Err("it has not been compared with its cluster yet".to_owned());
         }
-        let observation = observe_member(live, deployments, (targets, &self.equivalence));
+        let observation = observe_member(live, deployments, targets, &self.equivalence);
         let is_healthy = observation.synced && observation.health == HealthStatus::Healthy;
         if let (Some(operation), Some(deployed)) =
             (observation.operation, observation.deployed.filter(|_| is_healthy))
@@ -198,7 +207,8 @@ pub(super) fn member_key(set: &AppKey, name: &str) -> AppKey {
 pub(super) fn observe_member(
     live: &Application,
     deployments: &Deployments,
-    (targets, same): (&TargetIdentities, &RevisionEquivalence),
+    targets: &TargetIdentities,
+    same: &RevisionEquivalence,
 ) -> MemberObservation {
     let status = &live.status;
     let evidence = deployments.evidence.as_ref().filter(|_| deployments.is_compared);

@@ -21,7 +21,7 @@ use tidegate_planner::IgnoreError;
 use tokio::sync::Mutex;
 
 use super::live_inputs::{GenerationPurpose, LiveInputs};
-use super::member_status::{MemberStatusCache, MemberStatuses};
+use super::member_status::{MemberStatusCache, MemberStatuses, ObservedAppSet};
 use super::rollout_effects::PruningApplications;
 use super::shared::AppSetShared;
 use super::writes::{self, WriteSummary};
@@ -120,7 +120,7 @@ async fn compute_pass(shared: &Arc<AppSetShared>, input: ReconcileInput) -> Reco
             let who: Vec<_> = who.cloned().collect();
             passed.saw_running_rollout = last.as_ref().is_some_and(|last| !last.is_finished());
             let (request, awaited) =
-                requested_rollout(shared, &set, &who, last.as_ref(), (&member_status, is_fresh)).await;
+                requested_rollout(shared, &set, &who, last.as_ref(), &member_status, is_fresh).await;
             (passed.request, passed.awaited) = (Some(request), awaited);
         }
         passed.generated = Some(generated);
@@ -198,16 +198,18 @@ async fn requested_rollout(
     set: &ApplicationSet,
     who: &[Application],
     last: Option<&State>,
-    (standings, is_fresh): (&Mutex<MemberStatusCache>, bool),
+    member_status: &Mutex<MemberStatusCache>,
+    is_fresh: bool,
 ) -> (Result<Request, RolloutRequestError>, BTreeMap<String, String>) {
     let targets = match TargetIdentities::from_appset(set) {
         Ok(targets) => targets,
         Err(errors) => return (Err(first_error(errors)), BTreeMap::new()),
     };
     let key = cache_key(set);
-    let mut standings = standings.lock().await;
+    let observed = ObservedAppSet { key: &key, targets: &targets, last };
+    let mut member_status = member_status.lock().await;
     let MemberStatuses { members, unknown, awaited } =
-        standings.collect(&shared.applications, (&key, &targets), who, last, is_fresh).await;
+        member_status.collect(&shared.applications, observed, who, is_fresh).await;
     for (application, reason) in unknown {
         tracing::debug!(set = %key, application, reason, "the target of an Application is unknown");
     }

@@ -118,7 +118,7 @@ impl RolloutEffects {
             let Some((live, deployments)) = parts.shared.application_cache.get_with_deployments(key) else {
                 return;
             };
-            let observation = observe_member(&live, &deployments, (&parts.targets, &parts.same));
+            let observation = observe_member(&live, &deployments, &parts.targets, &parts.same);
             sender.send_input(Input::Observed { member: key.name.clone(), observation });
         };
         self.watched.watch(key, || self.context.shared.application_cache.subscribe(), post, observe);
@@ -127,7 +127,8 @@ impl RolloutEffects {
     fn query_gate(
         &mut self,
         rollout: &Rollout,
-        (step, gate): (u32, &str),
+        step: u32,
+        gate: &str,
         post: &MachineSender<ProgressiveSync>,
     ) {
         let question = StepGateRequest {
@@ -193,7 +194,7 @@ impl MachineEffects for RolloutEffects {
                 let by = decision
                     .map_or_else(|| ROLLOUT_REQUESTER.to_owned(), |decision| decision.requester().to_text());
                 post.spawn(async move {
-                    if let Some(result) = stop_operation(&parts, &member, (operation, by)).await {
+                    if let Some(result) = stop_operation(&parts, &member, operation, by).await {
                         to.answer(about, Input::Stopped { member, operation, result });
                     }
                 });
@@ -213,13 +214,13 @@ impl MachineEffects for RolloutEffects {
         let Some(rollout) = state.rollout() else { return };
         match command {
             Command::Run { member, operation, work } => {
-                let Some(wanted) = MemberOperation::new(rollout, member, (*operation, *work)) else { return };
+                let Some(wanted) = MemberOperation::new(rollout, member, *operation, *work) else { return };
                 let line = SupervisorChannel::new(&self.context.applications);
                 let running = run_operation(self.context.clone(), wanted, line.clone(), post.clone());
                 self.operations.insert(member.clone(), (SubscriptionTask::spawn(&post, running), line));
             }
             Command::WatchMember { member } => self.watch(member, &post),
-            Command::AskGate { step, gate } => self.query_gate(rollout, (*step, gate), &post),
+            Command::AskGate { step, gate } => self.query_gate(rollout, *step, gate, &post),
             Command::ChooseId { .. } | Command::Stop { .. } => {}
         }
     }
@@ -258,7 +259,8 @@ async fn choose_id(shared: &SharedState) -> Option<Result<OperationId, CallError
 async fn stop_operation(
     parts: &RolloutContext,
     name: &str,
-    (operation, by): (OperationId, String),
+    operation: OperationId,
+    by: String,
 ) -> Option<Result<(), CallError>> {
     let (reply, answer) = oneshot::channel();
     let key = member_key(&parts.set, name);
@@ -302,7 +304,7 @@ struct AdoptionEvidence {
 }
 
 impl MemberOperation {
-    fn new(rollout: &Rollout, name: &str, (operation, direction): (OperationId, Direction)) -> Option<Self> {
+    fn new(rollout: &Rollout, name: &str, operation: OperationId, direction: Direction) -> Option<Self> {
         let member = rollout.members.get(name)?;
         let (target, spec) = match direction {
             Direction::Sync => (&member.target, Some(member.target.spec)),

@@ -20,7 +20,7 @@ use tidegate_model::Timestamp;
 use tidegate_model::argo::{Application, ApplicationSet, ApplicationSetSpec};
 
 use super::live_inputs::GenerationPurpose;
-use super::member_status::{MemberStatusCache, MemberStatuses};
+use super::member_status::{MemberStatusCache, MemberStatuses, ObservedAppSet};
 use super::reconcile::{generate_applications, generation_failure};
 use super::shared::AppSetShared;
 use super::{cache_key, members};
@@ -164,8 +164,8 @@ async fn add_rollout(
     let targets = TargetIdentities::from_appset(set)
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
     let key = cache_key(set);
-    let finding =
-        MemberStatusCache::default().collect(&shared.applications, (&key, &targets), who, None, false).await;
+    let observed = ObservedAppSet { key: &key, targets: &targets, last: None };
+    let finding = MemberStatusCache::default().collect(&shared.applications, observed, who, false).await;
     let MemberStatuses { mut members, unknown, .. } = finding;
     let has = |(name, one): (&String, &KnownMember)| {
         Some((name.clone(), one.deployed.as_ref()?.target.revisions.clone()))

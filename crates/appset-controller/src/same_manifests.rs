@@ -86,7 +86,7 @@ impl RevisionEquivalence {
         let known = known.filter(|known| known.spec == spec).map(|known| &known.revisions);
         if let Some(known) = known {
             let compared =
-                match compare_revisions(shared, (application, spec), (known, &revisions), &before).await {
+                match compare_revisions(shared, application, spec, known, &revisions, &before).await {
                     Ok(pair) => {
                         let is_same = pair.is_same;
                         pairs.push(pair);
@@ -102,7 +102,7 @@ impl RevisionEquivalence {
         if let Some(deployed) = deployed {
             let replaced = known.filter(|known| **known != revisions);
             for target in replaced.into_iter().chain([&revisions]) {
-                match compare_revisions(shared, (application, spec), (target, deployed), &before).await {
+                match compare_revisions(shared, application, spec, target, deployed, &before).await {
                     Ok(pair) => pairs.push(pair),
                     Err(reason) if is_ended && *target == revisions => return Err(reason),
                     Err(reason) => awaited = awaited.or(Some(reason)),
@@ -144,14 +144,16 @@ impl RevisionEquivalence {
 /// comparison is repeated.
 async fn compare_revisions(
     shared: &Arc<SharedState>,
-    (application, spec): (&Application, Digest),
-    (target, other): (&[String], &[String]),
+    application: &Application,
+    spec: Digest,
+    target: &[String],
+    other: &[String],
     before: &[RevisionPair],
 ) -> Result<RevisionPair, String> {
     let is_it = |pair: &&RevisionPair| pair.spec == spec && pair.target == target && pair.other == other;
     if let Some(known) = before.iter().find(is_it) {
         return Ok(known.clone());
     }
-    let is_same = target == other || have_same_manifests(shared, application, (target, other)).await?;
+    let is_same = target == other || have_same_manifests(shared, application, target, other).await?;
     Ok(RevisionPair { spec, target: target.to_vec(), other: other.to_vec(), is_same })
 }

@@ -10,7 +10,7 @@ use tidegate_applicationset::preview;
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_executor::{Clock as _, EngineError, SystemClock};
 use tidegate_model::argo::{Application, ApplicationSet};
-use tidegate_model::{StreamId, normalize_reason};
+use tidegate_model::{Requester, StreamId, normalize_reason};
 use tidegate_state::error::ServiceError;
 use tidegate_state::summaries::ApplicationSummary;
 use tidegate_views::appset_actions::{AppSetAction, AppSetDeletionPreview, AppSetExplanation};
@@ -128,9 +128,9 @@ impl AppSetService {
         text: &str,
         run: Option<StreamId>,
         action: AppSetAction,
-        (by, reason): (String, String),
+        requester: Requester<'_>,
     ) -> Result<(), ServiceError> {
-        let reason = normalize_reason(&reason);
+        let (by, reason) = (requester.name.to_owned(), normalize_reason(requester.reason));
         if reason.is_empty() && matches!(action, AppSetAction::Skip { .. }) {
             return Err(ServiceError::refused("a reason is required to skip anything"));
         }
@@ -149,9 +149,9 @@ impl AppSetService {
         &self,
         text: &str,
         orphan: bool,
-        by: String,
-        reason: String,
+        requester: Requester<'_>,
     ) -> Result<(), ServiceError> {
+        let (by, reason) = (requester.name.to_owned(), requester.reason.to_owned());
         self.send_request(text, |reply| AppSetMessage::Delete { orphan, by, reason, reply }).await
     }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde_json::json;
 use tempfile::TempDir;
-use tidegate_app_controller::{Destinations, ManagedApplications, SourceSettings};
 use tidegate_application::AppKey;
 use tidegate_cluster::Cluster as _;
 use tidegate_cluster::sim::SimCluster;
@@ -23,6 +22,7 @@ use tidegate_stores::appsets::{AppSetStore, KubernetesAppSetStore};
 use tidegate_testkit::argo_cluster::{apply, argo_gvk, cluster_with_definitions};
 
 use crate::applications::testing::TEST_TIMEOUT;
+use crate::applications::{Destinations, ManagedApplications, ManagedApplicationsInput, SourceSettings};
 use crate::{AppSetController, AppSetOptions};
 
 const MEMBER_COUNT: usize = 40;
@@ -61,15 +61,18 @@ impl Environment {
         let store: Arc<dyn ApplicationStore> = Arc::new(store);
         let state = StateDir::resolve(Some(&folder.path().join("state"))).unwrap();
         let places = Destinations::new(Destination::Simulated, Arc::new(sim.clone()), "default".to_owned());
-        let rules = (HealthRules::built_in(), GateFile::default(), Duration::ZERO.into());
-        let applications = ManagedApplications::start(
-            engine.clone(),
+        let applications = ManagedApplications::start(ManagedApplicationsInput {
+            engine: engine.clone(),
             log,
-            (state, store, None),
-            places,
-            rules,
-            SourceSettings::default(),
-        );
+            state_dir: state,
+            store,
+            plans: None,
+            destinations: places,
+            rules: HealthRules::built_in(),
+            gates: GateFile::default(),
+            reconcile: Duration::ZERO.into(),
+            sourcing: SourceSettings::default(),
+        });
         let applications = applications.await.unwrap();
         let sets =
             AppSetController::start(applications.service(), sets, AppSetOptions::default()).await.unwrap();

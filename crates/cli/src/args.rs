@@ -49,7 +49,8 @@ pub use runs::{ExportRunArgs, RunsArgs, ShowRunArgs};
 pub use serve::{CONTROL_NAMESPACE_VARIABLE, ExampleArgs, ExampleCommand, ImpersonateArg, ServeArgs};
 pub use serve_appsets::ServeAppSetArgs;
 pub use sync::{
-    ClaimArgs, OptionArgs, PlanArgs, PlanFormat, SelectionArgs, SourceArgs, SyncArgs, WaitArg, WaitingArgs,
+    ApplicationSourceArgs, ClaimArgs, ComparisonArgs, OptionArgs, PlanArgs, PlanFormat, SelectionArgs,
+    SourceArgs, SyncArgs, WaitArg, WaitingArgs,
 };
 pub use transport::TransportArgs;
 pub use values::parse_namespace;

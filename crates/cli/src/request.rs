@@ -5,15 +5,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use tidegate_model::{
-    Backoff, ClaimConflictPolicy, ClaimRequest, Destination, IgnoreDifference, Requester, RetryPolicy,
-    SyncOptions, SyncRequest, Tracking, WaitFor,
+    Backoff, ClaimConflictPolicy, ClaimRequest, Destination, Requester, RetryPolicy, SyncOptions,
+    SyncRequest, Tracking, WaitFor,
 };
 use tidegate_state::clusters::{self, SelectedCluster};
 use tidegate_state::last_sync::LastSync;
 use tidegate_state::user::user_name;
 
 use crate::args::{
-    ClaimArgs, DeleteArgs, DiffArgs, OptionArgs, PlanArgs, SelectionArgs, SourceArgs, SyncArgs, WaitArg,
+    ApplicationSourceArgs, ClaimArgs, ComparisonArgs, DeleteArgs, DiffArgs, OptionArgs, PlanArgs,
+    SelectionArgs, SourceArgs, SyncArgs, WaitArg,
 };
 use crate::error::CliError;
 use crate::input::{self, Manifests};
@@ -31,13 +32,10 @@ pub fn sync_request(
     manifests: &Manifests,
     printer: &Printer,
 ) -> Result<SyncRequest, CliError> {
-    check_namespace_metadata(&args.selection.options)?;
+    check_namespace_metadata(&args.selection.comparison.options)?;
     let place = DeployTarget::new(chosen, &args.source);
-    let ignored = input::load_ignore_rules(args.selection.ignore.ignore_differences.as_deref())?;
-    let base = SyncRequest {
-        ignore_differences: ignored,
-        ..base_request(args.app.as_deref().unwrap_or_default(), place, &args.selection, &manifests.revision)?
-    };
+    let application = args.app.as_deref().unwrap_or_default();
+    let base = base_request(application, place, &args.selection, &manifests.revision)?;
     Ok(add_execution_settings(args, base, printer))
 }
 
@@ -78,23 +76,17 @@ pub fn plan_request(
     chosen: Option<&SelectedCluster>,
     manifests: &Manifests,
 ) -> Result<SyncRequest, CliError> {
-    check_namespace_metadata(&args.selection.options)?;
-    let application = match &args.app {
-        Some(name) => name.clone(),
-        None => default_application_name(&args.source)?,
-    };
+    check_namespace_metadata(&args.selection.comparison.options)?;
+    let application = application_name(&args.application)?;
+    let source = &args.application.source;
     let place = match chosen {
-        Some(chosen) => DeployTarget::new(chosen, &args.source),
+        Some(chosen) => DeployTarget::new(chosen, source),
         None => DeployTarget {
             destination: Destination::Simulated,
-            namespace: clusters::offline_namespace(args.source.namespace.as_deref()),
+            namespace: clusters::offline_namespace(source.namespace.as_deref()),
         },
     };
-    let ignore_differences = input::load_ignore_rules(args.selection.ignore.ignore_differences.as_deref())?;
-    Ok(SyncRequest {
-        ignore_differences,
-        ..base_request(&application, place, &args.selection, &manifests.revision)?
-    })
+    base_request(&application, place, &args.selection, &manifests.revision)
 }
 
 /// Returns the request for a `diff` command's comparison.
@@ -102,21 +94,12 @@ pub fn diff_request(
     args: &DiffArgs,
     chosen: &SelectedCluster,
     manifests: &Manifests,
-    ignored: Vec<IgnoreDifference>,
 ) -> Result<SyncRequest, CliError> {
-    check_namespace_metadata(&args.options)?;
-    let application = match &args.app {
-        Some(name) => name.clone(),
-        None => default_application_name(&args.source)?,
-    };
-    let selection = SelectionArgs {
-        options: args.options.clone(),
-        tracking: args.tracking.clone(),
-        ..SelectionArgs::default()
-    };
-    let base =
-        base_request(&application, DeployTarget::new(chosen, &args.source), &selection, &manifests.revision)?;
-    Ok(SyncRequest { ignore_differences: ignored, ..base })
+    check_namespace_metadata(&args.comparison.options)?;
+    let application = application_name(&args.application)?;
+    let place = DeployTarget::new(chosen, &args.application.source);
+    let selection = SelectionArgs { comparison: args.comparison.clone(), ..SelectionArgs::default() };
+    base_request(&application, place, &selection, &manifests.revision)
 }
 
 /// Returns the request for a `delete` command. Settings that are not specified come from the last sync.
@@ -134,8 +117,11 @@ pub fn deletion_request(
         prune: true,
         adopt: args.adopt,
         confirm_prune: args.confirm,
-        options: args.options.clone(),
-        tracking: args.tracking.clone(),
+        comparison: ComparisonArgs {
+            options: args.options.clone(),
+            tracking: args.tracking.clone(),
+            ..ComparisonArgs::default()
+        },
         ..SelectionArgs::default()
     };
     let mut request =
@@ -215,9 +201,11 @@ fn base_request(
     selection: &SelectionArgs,
     revision: &str,
 ) -> Result<SyncRequest, CliError> {
-    let tracking = selection.tracking.tracking();
+    let ComparisonArgs { options, tracking, ignore } = &selection.comparison;
+    let ignore_differences = input::load_ignore_rules(ignore.ignore_differences.as_deref())?;
+    let tracking = tracking.tracking();
     tracking.check(application).map_err(|error| CliError::usage(error.to_string()))?;
-    let OptionArgs { sync_options, namespace_labels, namespace_annotations } = selection.options.clone();
+    let OptionArgs { sync_options, namespace_labels, namespace_annotations } = options.clone();
     let given = |option: &str| sync_options.iter().any(|given| given == option);
     Ok(SyncRequest {
         application: application.to_owned(),
@@ -242,18 +230,21 @@ fn base_request(
         wave_delay: None,
         initiated_by: user_name(),
         sources: Vec::new(),
-        ignore_differences: Vec::new(),
+        ignore_differences,
         tracking,
         claim: None,
         deletion: None,
     })
 }
 
-/// Returns an application's default name, which is the name of its folder.
-fn default_application_name(source: &SourceArgs) -> Result<String, CliError> {
+/// Returns an application's name. The default is the name of its first folder.
+fn application_name(args: &ApplicationSourceArgs) -> Result<String, CliError> {
+    if let Some(name) = &args.app {
+        return Ok(name.clone());
+    }
     let unknown =
         || CliError::usage("cannot derive the application's name from the paths; set it with --app");
-    let first = source.paths.first().filter(|path| path.as_os_str() != "-").ok_or_else(unknown)?;
+    let first = args.source.paths.first().filter(|path| path.as_os_str() != "-").ok_or_else(unknown)?;
     let path = std::fs::canonicalize(first).map_err(|_| unknown())?;
     let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
     let name = folder.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());

@@ -84,14 +84,7 @@ pub trait Cluster: Send + Sync + 'static {
     /// Removes one finalizer, with the resource version as a precondition. On a conflict, reads the object
     /// again and retries. Succeeds if the object or the finalizer no longer exists, or if the object has a
     /// different UID.
-    async fn remove_finalizer(
-        &self,
-        key: &ObjectKey,
-        gvk: &Gvk,
-        uid: &str,
-        finalizer: &str,
-        operation: Option<OperationId>,
-    ) -> Result<(), ClusterError>;
+    async fn remove_finalizer(&self, request: FinalizerRemoval) -> Result<(), ClusterError>;
 
     /// Watches a scope for changes after `resource_version`. Ends with [`ErrorKind::Gone`](crate::ErrorKind)
     /// if that version is too old. The caller must then list the objects again.
@@ -470,6 +463,44 @@ impl DeleteRequest {
             dry_run: false,
             operation: None,
         }
+    }
+}
+
+/// A request to remove one finalizer from an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FinalizerRemoval {
+    /// API group, version and kind of the object.
+    pub gvk: Gvk,
+    /// Namespace. Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// `metadata.name` of the object.
+    pub name: String,
+    /// Expected UID of the object. Empty to accept any UID.
+    pub uid: String,
+    /// The finalizer.
+    pub finalizer: String,
+    /// Operation that requested the removal, for the cluster's audit log.
+    pub operation: Option<OperationId>,
+}
+
+impl FinalizerRemoval {
+    /// Creates a request for exactly the object that was read. The request has no operation.
+    #[must_use]
+    pub fn for_object(found: &Object, finalizer: &str) -> Self {
+        Self {
+            gvk: found.gvk(),
+            namespace: found.namespace().to_owned(),
+            name: found.name().to_owned(),
+            uid: found.uid().to_owned(),
+            finalizer: finalizer.to_owned(),
+            operation: None,
+        }
+    }
+
+    /// Returns the identity of the object.
+    #[must_use]
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.gvk.group, &self.gvk.kind, &self.namespace, &self.name)
     }
 }
 

@@ -9,7 +9,8 @@ use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
 
 use crate::{
     ApplyRequest, ApplyResult, Backpressure, Cluster, ClusterError, Container, DeleteRequest, DeleteResult,
-    ErrorKind, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight, Right, Scope, WatchStream,
+    ErrorKind, FinalizerRemoval, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight, Right,
+    Scope, WatchStream,
 };
 
 /// Call to a cluster whose result is not known yet.
@@ -186,16 +187,9 @@ impl<L: Layer> Cluster for L {
         self.intercept(call, self.inner().delete(request)).await
     }
 
-    async fn remove_finalizer(
-        &self,
-        key: &ObjectKey,
-        gvk: &Gvk,
-        uid: &str,
-        finalizer: &str,
-        operation: Option<OperationId>,
-    ) -> Result<(), ClusterError> {
-        let call = Call::write(Verb::RemoveFinalizer, key.clone(), false);
-        self.intercept(call, self.inner().remove_finalizer(key, gvk, uid, finalizer, operation)).await
+    async fn remove_finalizer(&self, request: FinalizerRemoval) -> Result<(), ClusterError> {
+        let call = Call::write(Verb::RemoveFinalizer, request.key(), false);
+        self.intercept(call, self.inner().remove_finalizer(request)).await
     }
 
     async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {

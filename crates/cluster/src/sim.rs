@@ -63,6 +63,7 @@ mod snapshot;
 mod state;
 mod timers;
 mod validate;
+mod wakeups;
 mod watch;
 mod watch_stream;
 mod write;

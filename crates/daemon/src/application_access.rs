@@ -3,11 +3,12 @@
 
 mod stored_appsets;
 
+use tidegate_app_controller::DeletionOptions;
 use tidegate_application::AppKey;
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, ApplicationSet};
-use tidegate_model::{Cascade, Plan, Warning};
+use tidegate_model::{Plan, Warning};
 use tidegate_state::error::ServiceError;
 use tidegate_state::notices::Notices;
 use tidegate_state::state_dir::StateDir;
@@ -121,8 +122,9 @@ async fn request_differences(
 pub async fn plan_application_deletion(
     state_dir: &StateDir,
     name: String,
-    (cascade, no_hooks): (Cascade, bool),
+    options: DeletionOptions,
 ) -> Result<DeletionPlan, ServiceError> {
+    let DeletionOptions { cascade, no_hooks } = options;
     match request_reply(state_dir, &Request::PlanDeletion { name, cascade, no_hooks }).await? {
         Some(Reply::DeletionPlan(plan)) => Ok(*plan),
         Some(other) => Err(unexpected_reply_error(&other)),

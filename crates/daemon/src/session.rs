@@ -54,20 +54,21 @@ impl Session {
         state_dir: &StateDir,
         notices: &dyn Notices,
     ) -> Result<Self, ServiceError> {
-        Self::open_long_lived(log, clusters, (health, None), state_dir, notices).await
+        Self::open_long_lived(log, clusters, health, None, state_dir, notices).await
     }
 
-    /// Opens a session like [`Session::open_with_log`], but for a long-lived process. Compacts the log every
-    /// hour. Until the Applications are managed, queries for them wait.
+    /// Opens a session like [`Session::open_with_log`], but for a long-lived process. If `keep` is set,
+    /// compacts the log every hour. Until the Applications are managed, queries for them wait.
     pub async fn open_long_lived(
         log: Log,
         clusters: Clusters,
-        (health, keep): (HealthRules, Option<Retention>),
+        health: HealthRules,
+        keep: Option<Retention>,
         state_dir: &StateDir,
         notices: &dyn Notices,
     ) -> Result<Self, ServiceError> {
         let lives_long = keep.is_some();
-        let engine = start_engine(&log, clusters, (health, keep), state_dir, notices).await?;
+        let engine = start_engine(&log, clusters, health, keep, state_dir, notices).await?;
         let queries = Arc::new(Queries::with_engine(log, engine.clone()));
         if lives_long {
             queries.expect_applications();
@@ -85,7 +86,7 @@ impl Session {
         notices: &dyn Notices,
     ) -> Result<Self, ServiceError> {
         let EarlySocket { log, queries, server } = entrance;
-        let engine = start_engine(&log, clusters, (health, None), state_dir, notices).await?;
+        let engine = start_engine(&log, clusters, health, None, state_dir, notices).await?;
         queries.set_engine(engine.clone());
         Ok(Self { engine, queries, server })
     }
@@ -137,7 +138,8 @@ impl EarlySocket {
 async fn start_engine(
     log: &Log,
     clusters: Clusters,
-    (health, keep): (HealthRules, Option<Retention>),
+    health: HealthRules,
+    keep: Option<Retention>,
     state_dir: &StateDir,
     notices: &dyn Notices,
 ) -> Result<Engine, ServiceError> {

@@ -24,3 +24,9 @@ pub(crate) use registered_gates::poll_registered_gate;
 pub use rollout_gates::StepGateRequest;
 pub(crate) use rollout_gates::evaluate_step_gate;
 pub use window::{WINDOW_PREFIX, load_time_zone};
+
+/// Checks that a configuration has exactly one problem, and that the problem starts with `expected`.
+#[cfg(test)]
+fn assert_problem(problems: &[String], expected: &str, source: &serde_json::Value) {
+    assert!(matches!(problems, [problem] if problem.starts_with(expected)), "{source}: {problems:?}");
+}

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use tidegate_cluster::{
     ApplyRequest, ApplyResult, Backpressure, Cluster, ClusterError, Container, DeleteRequest, DeleteResult,
-    ErrorKind, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight, Right, Scope, WatchStream,
-    field_manager,
+    ErrorKind, FinalizerRemoval, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight, Right,
+    Scope, WatchStream, field_manager,
 };
 use tidegate_model::annotations::COMMAND_MANAGER;
-use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId};
+use tidegate_model::{Discovery, Gvk, Object, OperationId};
 
 use crate::call::Call;
 use crate::discovery::{self, KindCache};
@@ -289,15 +289,8 @@ impl Cluster for KubeCluster {
         self.delete_object(&request).await
     }
 
-    async fn remove_finalizer(
-        &self,
-        key: &ObjectKey,
-        gvk: &Gvk,
-        uid: &str,
-        finalizer: &str,
-        operation: Option<OperationId>,
-    ) -> Result<(), ClusterError> {
-        self.delete_finalizer(key, gvk, (uid, finalizer), operation).await
+    async fn remove_finalizer(&self, request: FinalizerRemoval) -> Result<(), ClusterError> {
+        self.delete_finalizer(&request).await
     }
 
     async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError> {

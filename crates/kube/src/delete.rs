@@ -2,8 +2,8 @@
 
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
-use tidegate_cluster::{ClusterError, DeleteRequest, DeleteResult, ErrorKind, Propagation};
-use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
+use tidegate_cluster::{ClusterError, DeleteRequest, DeleteResult, ErrorKind, FinalizerRemoval, Propagation};
+use tidegate_model::{Object, OperationId};
 
 use crate::KubeCluster;
 use crate::call::{Call, JSON, JSON_PATCH};
@@ -58,14 +58,9 @@ impl KubeCluster {
         }
     }
 
-    pub(crate) async fn delete_finalizer(
-        &self,
-        key: &ObjectKey,
-        gvk: &Gvk,
-        (uid, finalizer): (&str, &str),
-        operation: Option<OperationId>,
-    ) -> Result<(), ClusterError> {
-        let target = match self.find_target(gvk, &key.namespace, &key.name).await {
+    pub(crate) async fn delete_finalizer(&self, request: &FinalizerRemoval) -> Result<(), ClusterError> {
+        let FinalizerRemoval { gvk, namespace, name, uid, finalizer, operation } = request;
+        let target = match self.find_target(gvk, namespace, name).await {
             Ok(target) => target,
             // The kind was removed together with its objects, so the finalizer no longer exists.
             Err(error) if error.kind == ErrorKind::UnknownKind => return Ok(()),
@@ -77,11 +72,11 @@ impl KubeCluster {
                 Err(error) if error.kind == ErrorKind::UnknownKind => return Ok(()),
                 other => other?,
             };
-            let Some(object) = found.filter(|object| uid.is_empty() || object.uid() == uid) else {
+            let Some(object) = found.filter(|object| uid.is_empty() || object.uid() == *uid) else {
                 return Ok(());
             };
             let Some(patch) = finalizer_patch(&object, finalizer) else { return Ok(()) };
-            match self.send_patch(&target, JSON_PATCH, &patch, operation).await {
+            match self.send_patch(&target, JSON_PATCH, &patch, *operation).await {
                 Ok(_) => return Ok(()),
                 Err(error) => match error.kind {
                     ErrorKind::NotFound | ErrorKind::UnknownKind | ErrorKind::NamespaceMissing => {
@@ -94,8 +89,9 @@ impl KubeCluster {
                 },
             }
         }
-        Err(refused
-            .unwrap_or_else(|| ClusterError::new(ErrorKind::Conflict, format!("{key} keeps changing"))))
+        Err(refused.unwrap_or_else(|| {
+            ClusterError::new(ErrorKind::Conflict, format!("{} keeps changing", request.key()))
+        }))
     }
 
     async fn send_patch(

@@ -239,6 +239,32 @@ pub struct Task {
 }
 
 impl Task {
+    /// Creates a task that creates an object, with default settings.
+    pub fn new(
+        phase: Phase,
+        wave: i64,
+        gvk: Gvk,
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+    ) -> Self {
+        Self {
+            phase,
+            wave,
+            gvk,
+            namespace: namespace.into(),
+            name: name.into(),
+            action: Action::Create,
+            hook: None,
+            reason: String::new(),
+            manifest: None,
+            live: None,
+            options: TaskOptions::default(),
+            health_judge: None,
+            images: Vec::new(),
+            error: None,
+        }
+    }
+
     /// Returns the identity of the object in the cluster.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(&self.gvk.group, &self.gvk.kind, &self.namespace, &self.name)

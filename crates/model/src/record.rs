@@ -13,17 +13,20 @@ pub trait LogRecord: Serialize + DeserializeOwned + Clone + Send + Sync + 'stati
     /// have earlier layouts.
     type Earlier: DeserializeOwned + Into<Self>;
 
-    /// Returns true if records of this kind are in an earlier layout. Types without earlier layouts use the
-    /// default.
+    /// Highest kind that this program knows. A record with a higher kind was written by a newer program.
+    const HIGHEST_KIND: u16 = 1;
+
+    /// Returns true if records of this kind are in an earlier layout. A type with earlier layouts must
+    /// override this method.
     fn is_earlier(_kind: u16) -> bool {
         false
     }
 
-    /// Highest kind that this program knows. A record with a higher kind was written by a newer program.
-    const HIGHEST_KIND: u16;
-
-    /// Returns the kind of the record. Kinds start at 1.
-    fn kind(&self) -> u16;
+    /// Returns the kind of the record. Kinds start at 1. A type that writes several kinds must override this
+    /// method.
+    fn kind(&self) -> u16 {
+        Self::HIGHEST_KIND
+    }
 
     /// Reads a record in an earlier layout. Types with several earlier layouts override this method.
     fn read_earlier<C: RecordContent>(_kind: u16, content: &C) -> Result<Self, C::Error> {

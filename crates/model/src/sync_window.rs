@@ -51,6 +51,26 @@ pub struct Window {
     pub description: String,
 }
 
+impl Window {
+    /// Creates a window with default settings.
+    pub fn new(
+        kind: WindowKind,
+        schedule: impl Into<String>,
+        duration: impl Into<String>,
+        time_zone: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind,
+            schedule: schedule.into(),
+            duration: duration.into(),
+            time_zone: time_zone.into(),
+            manual_sync: false,
+            sync_overrun: false,
+            description: String::new(),
+        }
+    }
+}
+
 /// Effect of an active sync window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -274,15 +294,7 @@ mod tests {
             (LORD_HOWE, "0 2 * * *", "1h", "2026-10-03", vec![("15:30", "16:00")]),
             (LORD_HOWE, "45 1 * * *", "30m", "2026-04-04", vec![("14:46", "15:00"), ("15:16", "15:45")]),
         ] {
-            let window = Window {
-                kind: WindowKind::Allow,
-                schedule: schedule.to_owned(),
-                duration: duration.to_owned(),
-                time_zone: zone.to_owned(),
-                manual_sync: false,
-                sync_overrun: false,
-                description: String::new(),
-            };
+            let window = Window::new(WindowKind::Allow, schedule, duration, zone);
             let windows = [ParsedWindow::parse(&window, TimeZoneRules::from_posix_rule).unwrap()];
             let (begin, day) = (timestamp(&format!("{from}T00:00:00Z")), 24 * 60);
             let mut found: Vec<(String, String)> = Vec::new();

@@ -306,21 +306,12 @@ mod tests {
 
     impl LogRecord for Old {
         type Earlier = Self;
-        const HIGHEST_KIND: u16 = 1;
-        fn is_earlier(_: u16) -> bool {
-            false
-        }
-        fn kind(&self) -> u16 {
-            1
-        }
     }
 
     impl LogRecord for New {
         type Earlier = Self;
         const HIGHEST_KIND: u16 = 2;
-        fn is_earlier(_: u16) -> bool {
-            false
-        }
+
         fn kind(&self) -> u16 {
             match self {
                 Self::One(_) => 1,

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use tidegate_model::{Action, Gvk, Object, ObjectKey, Phase, Task, TaskOptions};
+use tidegate_model::{Gvk, Object, ObjectKey, Phase, Task};
 
 use crate::findings::FindingSubject;
 use crate::rank::kind_rank;
@@ -30,24 +30,8 @@ impl TaskDraft {
     /// Creates a draft for an object in a phase and wave.
     pub fn new(phase: Phase, wave: i64, gvk: Gvk, key: &ObjectKey) -> Self {
         let rank = kind_rank(&gvk.kind);
-        let task = Task {
-            phase,
-            wave,
-            gvk,
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            action: Action::Create,
-            hook: None,
-            reason: String::new(),
-            manifest: None,
-            live: None,
-            options: TaskOptions::default(),
-            health_judge: None,
-            images: Vec::new(),
-            error: None,
-        };
         Self {
-            task,
+            task: Task::new(phase, wave, gvk, &key.namespace, &key.name),
             subject: FindingSubject::default(),
             rank,
             manifest: None,

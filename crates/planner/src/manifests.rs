@@ -172,7 +172,8 @@ struct Reader<'f> {
 }
 
 impl Reader<'_> {
-    fn add_error(&mut self, line: u64, object: Option<String>, cause: ManifestCause) {
+    fn add_error(&mut self, line: u64, object: Option<String>, cause: impl Into<ManifestCause>) {
+        let cause = cause.into();
         let (file, document) = (self.file.to_owned(), self.document);
         self.errors.push(ManifestError { file, line, document, object, cause });
     }
@@ -186,13 +187,13 @@ impl Reader<'_> {
             number += 1;
             if number > self.limits.documents {
                 let what = format!("more than {} documents", self.limits.documents);
-                return self.add_error(document.lines_before + 1, None, ManifestCause::TooMuch { what });
+                return self.add_error(document.lines_before + 1, None, ProblemCause::TooMuch { what });
             }
             self.document = number;
             self.read_document(document.text, document.lines_before, number);
             if self.nodes > self.limits.nodes {
                 let what = format!("more than {} values", self.limits.nodes);
-                return self.add_error(document.lines_before + 1, None, ManifestCause::TooMuch { what });
+                return self.add_error(document.lines_before + 1, None, ProblemCause::TooMuch { what });
             }
         }
     }
@@ -215,7 +216,7 @@ impl Reader<'_> {
             (Err(problem), Some(error))
                 if matches!(*problem.cause, ProblemCause::Syntax { .. }) && self.file.ends_with(".json") =>
             {
-                let cause = ManifestCause::Json { message: error.message };
+                let cause = ProblemCause::Json { message: error.message };
                 self.add_error(lines_before + error.line, None, cause);
             }
             (read, _) => self.add_document(read, lines_before, number),
@@ -239,7 +240,7 @@ impl Reader<'_> {
                     );
                 }
             }
-            Err(Problem { line, cause }) => self.add_error(lines_before + line, None, (*cause).into()),
+            Err(Problem { line, cause }) => self.add_error(lines_before + line, None, *cause),
         }
     }
 }

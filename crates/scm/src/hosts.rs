@@ -5,12 +5,16 @@ mod bitbucket;
 mod bitbucket_server;
 mod gitea;
 mod github;
+mod github_format;
 mod gitlab;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tidegate_generate::PullRequest;
 use tidegate_model::argo::ConfigMapKey;
 
+use crate::api_address::encode_segment;
+use crate::conversation::Conversation;
 use crate::http_client::Authorities;
 use crate::problem::Problem;
 use crate::secrets::RequestContext;
@@ -18,8 +22,8 @@ use crate::secrets::RequestContext;
 pub(crate) use azure::{Azure, AzureRequests};
 pub(crate) use bitbucket::{Bitbucket, BitbucketRequests};
 pub(crate) use bitbucket_server::{BitbucketServer, BitbucketServerRequests};
-pub(crate) use gitea::{Gitea, GiteaRequests};
-pub(crate) use github::{Github, GithubRequests};
+pub(crate) use gitea::{Gitea, gitea_requests};
+pub(crate) use github::{Github, github_requests};
 pub(crate) use gitlab::{Gitlab, GitlabRequests};
 
 /// A repository of an organization.
@@ -122,46 +126,55 @@ fn names_of(named: Option<Vec<NamedObject>>) -> Vec<String> {
     named.unwrap_or_default().into_iter().map(|one| one.name).collect()
 }
 
-/// A user account.
-#[derive(Default, Deserialize)]
-struct Account {
-    #[serde(default)]
-    login: String,
-}
-
-/// The latest commit of a branch, or one end of a pull request, in GitHub's format.
-#[derive(Default, Deserialize)]
-struct End {
-    #[serde(default, rename = "ref")]
-    name: String,
-    #[serde(default)]
-    sha: String,
-}
-
-/// A pull request in GitHub's format.
+/// A branch in the format of Gitea and GitLab.
 #[derive(Deserialize)]
-struct Pull {
-    number: u64,
-    #[serde(default)]
-    title: String,
-    head: End,
-    base: End,
-    #[serde(default)]
-    user: Option<Account>,
-    #[serde(default)]
-    labels: Option<Vec<NamedObject>>,
+struct Branch {
+    name: String,
+    commit: Commit,
 }
 
-impl From<Pull> for PullRequest {
-    fn from(pull: Pull) -> Self {
-        Self {
-            number: pull.number,
-            title: pull.title,
-            branch: pull.head.name,
-            target_branch: pull.base.name,
-            head_sha: pull.head.sha,
-            author: pull.user.unwrap_or_default().login,
-            labels: names_of(pull.labels),
-        }
+#[derive(Deserialize)]
+struct Commit {
+    id: String,
+}
+
+impl From<Branch> for BranchTip {
+    fn from(branch: Branch) -> Self {
+        Self { name: branch.name, sha: branch.commit.id }
     }
+}
+
+/// Clone URLs of a repository in the format of Bitbucket.
+#[derive(Default, Deserialize)]
+struct Links {
+    #[serde(default)]
+    clone: Vec<Link>,
+}
+
+#[derive(Deserialize)]
+struct Link {
+    name: String,
+    href: String,
+}
+
+impl Links {
+    fn href(&self, name: &str) -> String {
+        let link = self.clone.iter().find(|link| link.name == name);
+        link.map(|link| link.href.clone()).unwrap_or_default()
+    }
+}
+
+/// Returns the default branch of a repository, or `None` if the repository is empty. `branches_path` is the
+/// path of the repository's branches.
+async fn find_default_tip<B: DeserializeOwned + Into<BranchTip>>(
+    conversation: &Conversation<'_>,
+    branches_path: &str,
+    repository: &Repository,
+) -> Result<Option<BranchTip>, Problem> {
+    if repository.default_branch.is_empty() {
+        return Ok(None);
+    }
+    let branch = encode_segment("branch", &repository.default_branch)?;
+    let found = conversation.find::<B>(&format!("{branches_path}/{branch}"), "").await?;
+    Ok(found.map(Into::into))
 }

@@ -5,8 +5,8 @@ use tidegate_model::argo::PullRequestGenerator;
 
 use crate::github_apps::retry_stale_token;
 use crate::hosts::{
-    AzureRequests, BitbucketRequests, BitbucketServerRequests, GiteaRequests, GithubRequests, GitlabRequests,
-    PullRequestHost,
+    AzureRequests, BitbucketRequests, BitbucketServerRequests, GitlabRequests, PullRequestHost,
+    gitea_requests, github_requests,
 };
 use crate::problem::Problem;
 use crate::repositories::check_one_server;
@@ -29,15 +29,13 @@ impl RequestContext<'_> {
             ("azuredevops", generator.azuredevops.is_some()),
         ])?;
         if let Some(github) = &generator.github {
-            return Ok(retry_stale_token(|| {
-                self.web.run(GithubRequests::new(self, github)?.pull_requests())
-            })?);
+            return Ok(retry_stale_token(|| self.web.run(github_requests(self, github)?.pull_requests()))?);
         }
         if let Some(gitlab) = &generator.gitlab {
             return self.run(GitlabRequests::new(self, gitlab));
         }
         if let Some(gitea) = &generator.gitea {
-            return self.run(GiteaRequests::new(self, gitea));
+            return self.run(gitea_requests(self, gitea));
         }
         if let Some(bitbucket) = &generator.bitbucket {
             return self.run(BitbucketRequests::new(self, bitbucket));

@@ -2,7 +2,7 @@
 
 import { getAll, apiPath, get, query } from "./api.js";
 import { createDecisionsSection } from "./decisions.js";
-import { fill, h, link, paths, refill, announce, debounce } from "./dom.js";
+import { fill, h, link, paths, refill, announce, debounce, keepLoaded } from "./dom.js";
 import { createDeletionPreview, createRolloutPreview } from "./preview.js";
 import { subscribe } from "./events.js";
 import { createRunList } from "./run-list.js";
@@ -106,17 +106,8 @@ export function showApplicationSet(view, namespace, name) {
     if (isRelevant || ((kind === "application" || kind === "applicationRemoved") && isMember(data))) reload();
     return undefined;
   });
-  reload.now();
   // Waiting times and remaining times change without events.
-  const ticking = setInterval(() => {
-    if (response?.explanation && !isDeleted && !document.hidden) reload();
-  }, 2000);
-  return () => {
-    unsubscribe();
-    reload.stop();
-    clearInterval(ticking);
-    abort.abort();
-  };
+  return keepLoaded({ reload, unsubscribe, abort, isChanging: () => response?.explanation && !isDeleted });
 }
 
 // Returns the displayed run: the deletion if it is running or newer than the rollout, otherwise the rollout.

@@ -185,3 +185,18 @@ export function debounce(milliseconds, run) {
   };
   return schedule;
 }
+
+// Loads a view, and reloads it every two seconds while `isChanging` returns true and the page is visible. `reload` is
+// a debounced function. Returns a function that stops the view.
+export function keepLoaded({ reload, unsubscribe, abort, isChanging }) {
+  reload.now();
+  const ticking = setInterval(() => {
+    if (isChanging() && !document.hidden) reload();
+  }, 2000);
+  return () => {
+    unsubscribe();
+    reload.stop();
+    clearInterval(ticking);
+    abort.abort();
+  };
+}

@@ -2,7 +2,7 @@
 
 import { apiPath, get, query } from "./api.js";
 import { renderDecisions, renderTable } from "./decisions.js";
-import { fill, h, link, paths, refill, announce, debounce } from "./dom.js";
+import { fill, h, link, paths, refill, announce, debounce, keepLoaded } from "./dom.js";
 import { subscribe } from "./events.js";
 import { renderSteps } from "./appset.js";
 import { KINDS, formatSkipped } from "./run-list.js";
@@ -68,17 +68,8 @@ export function showRun(view, namespace, name, id) {
     const isThisSet = data?.namespace === namespace && data?.name === name && (kind === "applicationSet" || kind === "applicationSetRemoved");
     if ((isThisSet || kind === "reset") && (isOpen() || !run)) reload();
   });
-  reload.now();
   // Reload regularly, because events of single Applications don't trigger an ApplicationSet event.
-  const ticking = setInterval(() => {
-    if (isOpen() && !document.hidden) reload();
-  }, 2000);
-  return () => {
-    unsubscribe();
-    reload.stop();
-    clearInterval(ticking);
-    abort.abort();
-  };
+  return keepLoaded({ reload, unsubscribe, abort, isChanging: isOpen });
 }
 
 function renderHeader(run, namespace, name) {

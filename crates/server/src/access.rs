@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tidegate_model::Requester;
 
 /// Role of a token or a user group. Each role includes the permissions of the roles that are listed before
 /// it.
@@ -28,6 +29,11 @@ impl Caller {
     /// Returns the caller that represents any local user if the server does not use tokens.
     pub(crate) fn anonymous() -> Self {
         Self { name: String::new(), role: Role::ReadOnly }
+    }
+
+    /// Returns the caller as the requester of a change.
+    pub(crate) fn requester<'a>(&'a self, reason: &'a str) -> Requester<'a> {
+        Requester { name: &self.name, reason }
     }
 }
 

@@ -13,6 +13,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tidegate_app_controller::DeletionOptions;
 use tidegate_app_controller::sync_request::conflict_policy;
 use tidegate_application::AppKey;
 use tidegate_application::control_namespace;
@@ -20,7 +21,7 @@ use tidegate_application::operation::request_reason;
 use tidegate_daemon::application_access::ApplicationListing;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::{Application, OperationRequest, OperationResource};
-use tidegate_model::{Cascade, OperationId, Warning, normalize_reason};
+use tidegate_model::{OperationId, Warning, normalize_reason};
 use tidegate_state::error::ServiceError;
 use tidegate_state::summaries::SyncWindowSummary;
 use tidegate_views::ExplanationDocument;
@@ -107,17 +108,19 @@ impl ApiClient {
         Ok(reached)
     }
 
-    /// Returns the items from all pages of a list. If `only` is set, filters the list with the `name` query
+    /// Returns the items from all pages of a list. If `value` is set, filters the list with this query
     /// parameter.
     async fn list_all<T: DeserializeOwned>(
         &self,
         path: &str,
-        (name, only): (&str, Option<&str>),
+        parameter: &str,
+        value: Option<&str>,
     ) -> Result<Vec<T>, ServiceError> {
         let (mut lines, mut after) = (Vec::new(), None);
         for _ in 0..PAGES_MAX {
             let request = ApiRequest::get(path).with_parameter("limit", PAGE_SIZE);
-            let request = only.iter().fold(request, |request, only| request.with_parameter(name, only));
+            let request =
+                value.iter().fold(request, |request, value| request.with_parameter(parameter, value));
             let request =
                 after.iter().fold(request, |request, page: &String| request.with_parameter("page", page));
             let part: ListPage<T> = self.0.send(request).await?;
@@ -204,8 +207,9 @@ impl ApiClient {
     pub async fn plan_application_deletion(
         &self,
         name: &str,
-        (cascade, no_hooks): (Cascade, bool),
+        options: DeletionOptions,
     ) -> Result<DeletionPlan, ServiceError> {
+        let DeletionOptions { cascade, no_hooks } = options;
         let request = ApiRequest::get(&application_path(&self.resolve_name(name).await?, "/deletion"));
         let request = request.with_parameter("cascade", cascade.as_str());
         self.0.send(if no_hooks { request.with_parameter("noHooks", "true") } else { request }).await

@@ -100,12 +100,7 @@ impl AppState {
         let listening = self.streams_max.saturating_sub(self.stream_permits.available_permits());
         let listening = u64::try_from(listening).unwrap_or(u64::MAX);
         let appsets = parts.and_then(|parts| parts.queries.appsets_if_ready());
-        render_metrics(
-            &self.metrics,
-            parts.map(|parts| &parts.engine),
-            (service.as_ref(), appsets),
-            listening,
-        )
+        render_metrics(&self.metrics, parts.map(|parts| &parts.engine), service.as_ref(), appsets, listening)
     }
 
     /// Returns a permit for an event stream, if one is available.

@@ -168,19 +168,19 @@ impl Authenticator {
     }
 
     fn session_secret<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
-        self.find_cookie(headers, (SECURE_SESSION_COOKIE, &self.session_cookie))
+        self.find_cookie(headers, SECURE_SESSION_COOKIE, &self.session_cookie)
     }
 
     /// Returns the secret in a cookie. The TLS cookie takes precedence, because other hosts in the same
     /// domain cannot set it. If the service terminates TLS, only the TLS cookie is accepted.
-    fn find_cookie<'h>(&self, headers: &'h HeaderMap, (secure, plain): (&str, &str)) -> Option<&'h str> {
+    fn find_cookie<'h>(&self, headers: &'h HeaderMap, tls_name: &str, plain_name: &str) -> Option<&'h str> {
         let named = |wanted: &str| {
             let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
             let mut pairs =
                 all.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
             pairs.find(|(name, _)| *name == wanted).map(|(_, secret)| secret)
         };
-        named(secure).or_else(|| named(plain).filter(|_| !self.is_tls))
+        named(tls_name).or_else(|| named(plain_name).filter(|_| !self.is_tls))
     }
 
     /// Opens a session with a token, for use by Tidegate's own page.
@@ -207,7 +207,7 @@ impl Authenticator {
         };
         let (caller, pass) = tokens.authenticate(token.trim(), now).ok_or_else(wrong)?;
         let digest = pass.digest().ok_or_else(wrong)?;
-        self.open_session(caller, (Principal::Token(digest), LIFETIME_MAX), is_secure, now)
+        self.open_session(caller, Principal::Token(digest), LIFETIME_MAX, is_secure, now)
     }
 
     /// Opens a session for a user who was authenticated by a provider.
@@ -219,18 +219,19 @@ impl Authenticator {
         now: Instant,
     ) -> Result<NewSession, Problem> {
         let caller = person.caller.clone();
-        self.open_session(caller, (Principal::Person(Arc::new(person)), lifetime), is_secure, now)
+        self.open_session(caller, Principal::Person(Arc::new(person)), lifetime, is_secure, now)
     }
 
     fn open_session(
         &self,
         caller: Caller,
-        (holder, lasts): (Principal, Duration),
+        principal: Principal,
+        lifetime: Duration,
         is_secure: bool,
         now: Instant,
     ) -> Result<NewSession, Problem> {
         let none = || Problem::new(Code::Internal, "the system provides no random numbers");
-        let (session, secret) = self.sessions.open(holder, lasts, now).ok_or_else(none)?;
+        let (session, secret) = self.sessions.open(principal, lifetime, now).ok_or_else(none)?;
         let cookie = self.session_cookie(is_secure, &secret, session.remaining_lifetime(now).as_secs());
         Ok(NewSession { caller, session, cookie })
     }
@@ -242,30 +243,25 @@ impl Authenticator {
 
     fn session_cookie(&self, is_secure: bool, secret: &str, seconds: u64) -> Option<HeaderValue> {
         let name = if is_secure { SECURE_SESSION_COOKIE } else { self.session_cookie.as_str() };
-        format_cookie((name, secret), seconds, "Strict", is_secure)
+        format_cookie(name, secret, seconds, "Strict", is_secure)
     }
 
     /// Returns the cookie for a pending login. The browser must also send this cookie when the provider
     /// redirects back from another site.
     pub fn login_cookie(&self, is_secure: bool, secret: &str) -> Option<HeaderValue> {
         let name = if is_secure { SECURE_LOGIN_COOKIE } else { self.login_cookie.as_str() };
-        format_cookie((name, secret), oidc::LOGIN_TIMEOUT.as_secs(), "Lax", is_secure)
+        format_cookie(name, secret, oidc::LOGIN_TIMEOUT.as_secs(), "Lax", is_secure)
     }
 
     /// Returns headers that delete both login cookies.
     pub fn expired_login_cookies(&self) -> [Option<HeaderValue>; 2] {
         [(SECURE_LOGIN_COOKIE, true), (self.login_cookie.as_str(), false)]
-            .map(|(name, is_secure)| format_cookie((name, ""), 0, "Lax", is_secure))
+            .map(|(name, is_secure)| format_cookie(name, "", 0, "Lax", is_secure))
     }
 }
 
 /// Returns a cookie for all paths of this host. Scripts cannot read the cookie.
-fn format_cookie(
-    (name, secret): (&str, &str),
-    seconds: u64,
-    site: &str,
-    is_secure: bool,
-) -> Option<HeaderValue> {
+fn format_cookie(name: &str, secret: &str, seconds: u64, site: &str, is_secure: bool) -> Option<HeaderValue> {
     let secure = if is_secure { "; Secure" } else { "" };
     let cookie = format!("{name}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={site}{secure}");
     let mut value = HeaderValue::from_str(&cookie).ok()?;
@@ -301,7 +297,7 @@ impl RequestOrigin {
     pub fn new(entrance: &Arc<Authenticator>, headers: &HeaderMap, is_authenticated: bool) -> Self {
         let read = |name| single_header(headers, name).ok().flatten();
         let login_secret =
-            entrance.find_cookie(headers, (SECURE_LOGIN_COOKIE, &entrance.login_cookie)).map(str::to_owned);
+            entrance.find_cookie(headers, SECURE_LOGIN_COOKIE, &entrance.login_cookie).map(str::to_owned);
         Self {
             authenticator: Arc::clone(entrance),
             is_authenticated,

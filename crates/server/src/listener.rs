@@ -75,9 +75,9 @@ impl Server {
         let limits = settings.limits.clone();
         let webhooks = Webhooks::open(settings.webhooks.as_deref(), &limits)?;
         let oidc = load_oidc(settings)?;
-        let entrance = Authenticator::new(tokens, oidc.clone(), address.port(), tls.is_some());
+        let authenticator = Authenticator::new(tokens, oidc.clone(), address.port(), tls.is_some());
         let middleware =
-            Arc::new(Middleware::new(Arc::clone(app_state), (entrance, webhooks), limits.clone()));
+            Arc::new(Middleware::new(Arc::clone(app_state), authenticator, webhooks, limits.clone()));
         let router = build_router(&middleware, routes());
         let connection_counts = Arc::new(ConnectionCounts::default());
         let door = Arc::new(ConnectionContext {

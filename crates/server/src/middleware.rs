@@ -42,7 +42,8 @@ pub(crate) struct Middleware {
 impl Middleware {
     pub fn new(
         state: Arc<AppState>,
-        (entrance, webhooks): (Authenticator, Webhooks),
+        authenticator: Authenticator,
+        webhooks: Webhooks,
         limits: Limits,
     ) -> Self {
         let rates = [limits.total_rate, limits.caller_rate, limits.unauthenticated_rate, limits.page_rate];
@@ -50,7 +51,7 @@ impl Middleware {
             rates.map(RateLimiter::new);
         Self {
             state,
-            authenticator: Arc::new(entrance),
+            authenticator: Arc::new(authenticator),
             webhooks,
             limits,
             total_limiter,

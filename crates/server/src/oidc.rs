@@ -118,7 +118,8 @@ impl Oidc {
     /// Starts a login for a client that uses the given host name. `next` is the view to show after the login.
     pub async fn start_login(
         &self,
-        (host, is_tls): (&str, bool),
+        host: &str,
+        is_tls: bool,
         next: Option<&str>,
         now: Instant,
     ) -> Result<LoginRedirect, SignInError> {

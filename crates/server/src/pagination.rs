@@ -3,14 +3,14 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use schemars::{JsonSchema, Schema};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
 
 /// Default and maximum number of items on a page.
-const DEFAULT_LIMIT: u32 = 100;
-const LIMIT_MAX: u32 = 500;
+const DEFAULT_LIMIT: i64 = 100;
+const LIMIT_MAX: i64 = 500;
 
 /// A page of a list.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -26,6 +26,49 @@ pub(crate) struct Page<T> {
     pub matching: u64,
 }
 
+/// Query parameters that select a page.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct PageQuery {
+    /// Maximum number of items, from 1 to 500 (default: 100).
+    #[schemars(with = "Option<u32>", transform = add_limit_bounds)]
+    limit: Option<i64>,
+    /// Value of `next` in the previous page.
+    page: Option<String>,
+}
+
+impl PageQuery {
+    /// Parses the parameters. `list` identifies the list that the page belongs to.
+    pub fn parse<L: Serialize, P: DeserializeOwned>(&self, list: L) -> Result<PageRequest<L, P>, Problem> {
+        let limit = parse_limit(self.limit)?;
+        let after = self.page.as_deref().map(|word| decode_position(&list, word)).transpose()?;
+        Ok(PageRequest { list, limit, after })
+    }
+}
+
+/// Requested page of a list.
+pub(crate) struct PageRequest<L, P> {
+    /// Identity of the list.
+    pub list: L,
+    /// Maximum number of items on the page.
+    pub limit: usize,
+    /// Position of the last item on the previous page; `None` for the first page.
+    pub after: Option<P>,
+}
+
+impl<L: Serialize, P: Serialize + Ord> PageRequest<L, P> {
+    /// Returns the requested page. `items` contains all items of the list, sorted by position.
+    pub fn select<T>(&self, mut items: Vec<T>, position: impl Fn(&T) -> P) -> Page<T> {
+        let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
+        items.retain(|one| self.after.as_ref().is_none_or(|after| position(one) > *after));
+        let has_more = items.len() > self.limit;
+        items.truncate(self.limit);
+        let last = items.last().filter(|_| has_more);
+        let next = last.map(|last| encode_position(&self.list, &position(last)));
+        Page { items, next, matching }
+    }
+}
+
 /// Adds the bounds of `limit` to its schema.
 pub(crate) fn add_limit_bounds(schema: &mut Schema) {
     for (name, value) in [("minimum", 1), ("maximum", LIMIT_MAX), ("default", DEFAULT_LIMIT)] {
@@ -34,7 +77,7 @@ pub(crate) fn add_limit_bounds(schema: &mut Schema) {
 }
 
 /// Returns the requested number of items on a page, or the default.
-pub(crate) fn parse_limit(requested: Option<u32>) -> Result<usize, Problem> {
+pub(crate) fn parse_limit(requested: Option<i64>) -> Result<usize, Problem> {
     match requested.unwrap_or(DEFAULT_LIMIT) {
         limit @ 1..=LIMIT_MAX => Ok(usize::try_from(limit).unwrap_or(1)),
         _ => Err(Problem::bad_request(format!("invalid limit: use a number from 1 to {LIMIT_MAX}"))),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Response, StatusCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -34,6 +34,22 @@ pub(crate) struct CheckedRequest {
     pub last_event: Option<String>,
     /// Sender of the body, if the sender was authenticated.
     pub sender: Option<Sender>,
+}
+
+impl CheckedRequest {
+    /// Returns the request with its parsed query and body, for a handler.
+    fn into_call<Q, B>(self, query: Q, body: B) -> Call<Q, B> {
+        Call {
+            state: self.state,
+            query,
+            body,
+            caller: self.caller,
+            auth: self.auth,
+            origin: self.origin,
+            last_event: self.last_event,
+            path_parameters: self.path_parameters,
+        }
+    }
 }
 
 /// A request as passed to handlers.
@@ -185,21 +201,8 @@ where
         handler: Box::new(move |request| {
             let (question, handler) = (Arc::clone(&question), handler.clone());
             Box::pin(async move {
-                let CheckedRequest {
-                    state, path_parameters, query, caller, auth, origin, last_event, ..
-                } = request;
-                let query = question.parse(query.as_deref())?;
-                handler(Call {
-                    state,
-                    path_parameters,
-                    query,
-                    body: NoParameters {},
-                    caller,
-                    auth,
-                    origin,
-                    last_event,
-                })
-                .await
+                let query = question.parse(request.query.as_deref())?;
+                handler(request.into_call(query, NoParameters {})).await
             })
         }),
     }
@@ -230,7 +233,7 @@ where
     Fut: Future<Output = Result<A, Problem>> + Send + 'static,
 {
     let content = ResponseContent::Json(SchemaGenerator::subschema_for::<A>);
-    post_route_as((text, Role::Operator), (StatusCode::ACCEPTED, content), move |call| {
+    post_route_as(text, Role::Operator, StatusCode::ACCEPTED, content, move |call| {
         let answering = handler(call);
         async move { json_response(StatusCode::ACCEPTED, &answering.await?) }
     })
@@ -238,8 +241,10 @@ where
 
 /// Creates a POST route whose handler builds the complete response.
 pub(crate) fn post_route_as<B, F, Fut>(
-    ((path, id, summary), role): (RouteInfo, Role),
-    (status, content): (StatusCode, ResponseContent),
+    (path, id, summary): RouteInfo,
+    role: Role,
+    status: StatusCode,
+    content: ResponseContent,
     handler: F,
 ) -> Route
 where
@@ -262,20 +267,9 @@ where
         handler: Box::new(move |request| {
             let (question, handler) = (Arc::clone(&question), handler.clone());
             Box::pin(async move {
-                let CheckedRequest {
-                    state,
-                    path_parameters,
-                    query,
-                    body,
-                    caller,
-                    auth,
-                    origin,
-                    last_event,
-                    ..
-                } = request;
-                let query = question.parse(query.as_deref())?;
-                let body = read_body(&body)?;
-                handler(Call { state, path_parameters, query, body, caller, auth, origin, last_event }).await
+                let query = question.parse(request.query.as_deref())?;
+                let body = read_body(&request.body)?;
+                handler(request.into_call(query, body)).await
             })
         }),
     }
@@ -342,5 +336,14 @@ pub(crate) fn text_response(
     let mut answer = Response::new(body.into());
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    answer
+}
+
+/// Marks a response as a download with this file name. Otherwise, the browser would display the response in
+/// place of Tidegate's page.
+pub(crate) fn as_download(mut answer: Response<Body>, file_name: &str) -> Response<Body> {
+    let disposition = format!("attachment; filename=\"{file_name}\"");
+    let disposition = HeaderValue::from_str(&disposition).ok();
+    answer.headers_mut().extend(disposition.map(|disposition| (CONTENT_DISPOSITION, disposition)));
     answer
 }

@@ -11,8 +11,8 @@ mod registry;
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
@@ -78,9 +78,7 @@ impl ChartRepository {
     }
 
     fn access(&self) -> Result<AccessSettings, SourceError> {
-        let known = self.network.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let bars_loopback = self.blocks_loopback.load(Ordering::Relaxed);
-        Ok(AccessSettings { blocks_loopback: bars_loopback, ..known.access_to(&self.address)? })
+        self.network.access_to(&self.address, self.blocks_loopback.load(Ordering::Relaxed))
     }
 
     /// Observes the repository. Returns true if its content has changed since the previous observation.

@@ -158,9 +158,17 @@ impl Network {
         BlockedAddresses { link_local: !self.allows_link_local, loopback: access.blocks_loopback }
     }
 
+    pub fn current_credentials(&self) -> Arc<Credentials> {
+        self.credentials.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the access settings for a repository.
+    pub fn access_to(&self, address: &Address, blocks_loopback: bool) -> Result<AccessSettings, SourceError> {
+        Ok(AccessSettings { blocks_loopback, ..self.current_credentials().access_to(address)? })
+    }
+
     /// Returns the access settings for a server other than the repository's own server.
     pub fn access_to_other_host(&self, access: &AccessSettings, host: &str) -> AccessSettings {
-        let known = self.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
-        known.access_to_other_host(access, host)
+        self.current_credentials().access_to_other_host(access, host)
     }
 }

@@ -38,7 +38,8 @@ pub struct LastSync {
 pub fn find_last_sync(
     state_dir: &StateDir,
     open: Option<&Log>,
-    (destination, application): (&Destination, &str),
+    destination: &Destination,
+    application: &str,
     notices: &dyn Notices,
 ) -> Result<Option<LastSync>, ServiceError> {
     tokio::task::block_in_place(|| {

@@ -85,7 +85,8 @@ impl ActorState {
     pub(super) fn finish_comparison(
         &mut self,
         myself: &ActorRef<AppMessage>,
-        (compared, with): (ComparisonResult, ComparisonStart),
+        compared: ComparisonResult,
+        start: ComparisonStart,
         began: Timestamp,
     ) {
         let now = self.now();
@@ -96,7 +97,7 @@ impl ActorState {
         let again = (compared.is_access_denied || is_unsure).then_some(AGAIN_AFTER);
         self.quiet_until = now + again.unwrap_or(rest);
         let is_read = compared.objects.is_some();
-        self.handle_comparison(compared, with);
+        self.handle_comparison(compared, start);
         if let Some(stirred) = self.pending_change.as_mut().filter(|_| has_failed) {
             // A change during the comparison may have fixed the cause of the failure.
             stirred.reason = ChangeReason::Incomplete;

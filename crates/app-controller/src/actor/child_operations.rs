@@ -236,7 +236,7 @@ impl ActorState {
         let (shared, application, actor) =
             (Arc::clone(&self.shared), self.application.clone(), myself.clone());
         self.tasks.spawn(async move {
-            let result = have_same_manifests(&shared, &application, (&target, &deployed)).await;
+            let result = have_same_manifests(&shared, &application, &target, &deployed).await;
             drop(actor.send_message(AppMessage::RevisionsCompared { operation, deployed, result }));
         });
         None
@@ -350,7 +350,8 @@ impl ActorState {
     pub(super) async fn stop_child(
         &mut self,
         myself: &ActorRef<AppMessage>,
-        (operation, by): (OperationId, &str),
+        operation: OperationId,
+        by: String,
         reply: Reply,
     ) {
         let now = self.now();
@@ -360,7 +361,7 @@ impl ActorState {
         if let Err(problem) = self.persist_now(myself).await {
             return drop(reply.send(Err(problem)));
         }
-        self.tasks.spawn(end_in_engine(Arc::clone(&self.shared), (operation, by.to_owned()), reply));
+        self.tasks.spawn(end_in_engine(Arc::clone(&self.shared), operation, by, reply));
     }
 
     /// Restores the current operation, which a previous actor of this Application accepted. Withdraws the
@@ -376,7 +377,7 @@ impl ActorState {
 
 /// Terminates an operation that the engine may have received. Replies once the operation has finished.
 /// Doesn't reply if the engine stops.
-pub async fn end_in_engine(shared: Arc<SharedState>, (operation, by): (OperationId, String), reply: Reply) {
+pub async fn end_in_engine(shared: Arc<SharedState>, operation: OperationId, by: String, reply: Reply) {
     let is_over =
         || async { matches!(operation_history::operation_result(&shared, operation).await, Ok(Some(_))) };
     let answer = match run_operation::terminate(&shared, operation, &by).await {

@@ -107,7 +107,7 @@ impl ActorState {
             let inner = Arc::clone(&shared);
             let comparing = tokio::spawn(async move {
                 let begin = Instant::now();
-                let compared = compare::compare(&inner, &application, (level, memory)).await;
+                let compared = compare::compare(&inner, &application, level, memory).await;
                 inner.reconcile_metrics.observe(&application, begin.elapsed());
                 compared
             })

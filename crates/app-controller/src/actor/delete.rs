@@ -5,9 +5,10 @@ use tidegate_application::deletion::{self, DeletionRequester, NextDeletionStep, 
 use tidegate_application::operation::{self, EngineProgress};
 use tidegate_application::refresh::{self, REFRESH_ANNOTATION, RefreshLevel};
 use tidegate_model::argo::{Application, OperationRequest};
-use tidegate_model::{Cascade, Timestamp};
+use tidegate_model::{Requester, Timestamp};
 
 use super::{ActorState, RETRY_DELAY};
+use crate::DeletionOptions;
 use crate::messages::AppMessage;
 use crate::operation_history;
 
@@ -15,10 +16,10 @@ impl ActorState {
     /// Deletes the Application at a user's request. If the call succeeds, the request is durable.
     pub(super) async fn request_deletion(
         &mut self,
-        (cascade, no_hooks): (Cascade, bool),
-        by: &str,
-        reason: &str,
+        options: DeletionOptions,
+        requester: Requester<'_>,
     ) -> Result<(), String> {
+        let DeletionOptions { cascade, no_hooks } = options;
         if deletion::is_deleting_with(&self.application, cascade) {
             if deletion::has_failed_deletion(&self.application) {
                 // A repeated request starts the next attempt immediately.
@@ -33,7 +34,9 @@ impl ActorState {
         removed.metadata.finalizers = deletion::finalizers(&self.application, cascade);
         let now = self.now().into();
         removed.metadata.deletion_timestamp = Some(now);
-        if let Some(requester) = DeletionRequester::with_hooks(by, reason, no_hooks, now) {
+        if let Some(requester) =
+            DeletionRequester::with_hooks(requester.name, requester.reason, no_hooks, now)
+        {
             requester.annotate(&mut removed.metadata.annotations);
         }
         // Wait, so that no earlier state is written after the deletion.

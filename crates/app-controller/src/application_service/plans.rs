@@ -8,7 +8,7 @@ use tidegate_application::operation;
 use tidegate_executor::effects::{Mask, ObjectDifference};
 use tidegate_executor::{Clock as _, StoredPlan, SystemClock};
 use tidegate_model::argo::{Application, OperationRequest, SyncOperation};
-use tidegate_model::{Plan, PlanApproval, Warning, normalize_reason};
+use tidegate_model::{Plan, PlanApproval, Requester, Warning, normalize_reason};
 use tidegate_state::error::ServiceError;
 use tidegate_state::stored_plans::{StoredPlanMetadata, is_hash};
 use tidegate_state::summaries::{PlanState, PlanSummary};
@@ -93,18 +93,22 @@ impl ApplicationService {
         &self,
         text: Option<&str>,
         hash: &str,
-        (by, reason): (String, String),
+        requester: Requester<'_>,
     ) -> Result<PlanSummary, ServiceError> {
         let (line, plan) = self.find_plan(text, hash).await?;
         let application = self.application_of_plan(&line)?;
         let key = AppKey::of(&application);
-        self.check_approval(&application, &line, &by).await?;
+        self.check_approval(&application, &line, requester.name).await?;
         if let Err(moved) = plan_approval::check_plan(&self.shared, &application, plan, true).await {
             // Make the actor check the plan immediately instead of at its next regular check.
             drop(self.supervisor.send_message(SupervisorMessage::MarkPlanStale { key }));
             return Err(moved);
         }
-        let given = PlanApproval { by, reason: normalize_reason(&reason), at: SystemClock.now() };
+        let given = PlanApproval {
+            by: requester.name.to_owned(),
+            reason: normalize_reason(requester.reason),
+            at: SystemClock.now(),
+        };
         let hash = line.hash;
         self.send_request(|reply| SupervisorMessage::Approve { key, hash, approval: given, reply }).await?;
         let (_, line) = plan_approval::find_stored_plan(&self.shared, hash).await?;
@@ -181,7 +185,8 @@ impl ApplicationService {
         &self,
         text: Option<&str>,
         hash: &str,
-        (allow_drift, by, reason): (bool, String, String),
+        allow_drift: bool,
+        requester: Requester<'_>,
     ) -> Result<PlanSummary, ServiceError> {
         let (line, plan) = self.find_plan(text, hash).await?;
         let application = self.application_of_plan(&line)?;
@@ -197,7 +202,7 @@ impl ApplicationService {
         if let Some(withdrawn) = withdrawn_error(&line, &key) {
             return Err(ServiceError::refused(withdrawn));
         }
-        let mut request = plan_operation(&application, &plan, by);
+        let mut request = plan_operation(&application, &plan, requester.name.to_owned());
         if let Some(who) =
             policy.describe_missing(PlanRequesters::for_execution(&line.by, &request), &line.approvals)
         {
@@ -208,7 +213,7 @@ impl ApplicationService {
         // Check the plan before it is marked as executed, so that the user can request its execution again
         // after a rejection.
         plan_approval::check_plan(&self.shared, &application, plan, allow_drift).await?;
-        operation::set_reason(&mut request, &reason);
+        operation::set_reason(&mut request, requester.reason);
         let plan = Some(PlanReference { hash: line.hash, allow_drift });
         let name = line.hash;
         self.send_request(|reply| SupervisorMessage::Sync { key, request: Box::new(request), plan, reply })
@@ -312,7 +317,7 @@ impl ApplicationService {
         let denied = || policy.as_ref()?.check_approval(askers, &line.approvals, requester?).err();
         let approval_denied_reason =
             missing_approval.as_ref().and_then(|_| denied()).map(|error| error.to_string());
-        PlanSummary { approval_denied_reason, ..summarize_plan(line, state, (missing_approval, reason)) }
+        PlanSummary { approval_denied_reason, ..summarize_plan(line, state, missing_approval, reason) }
     }
 }
 
@@ -320,7 +325,8 @@ impl ApplicationService {
 fn summarize_plan(
     line: &StoredPlanMetadata,
     state: PlanState,
-    (missing, reason): (Option<String>, String),
+    missing_approval: Option<String>,
+    reason: String,
 ) -> PlanSummary {
     let AppKey { namespace, name } = AppKey::parse(&line.application);
     let number = |count: &usize| u64::try_from(*count).unwrap_or(u64::MAX);
@@ -336,7 +342,7 @@ fn summarize_plan(
         approvals: line.approvals.clone(),
         withdrawn_by: line.withdrawn_by.clone(),
         state,
-        missing_approval: missing,
+        missing_approval,
         approval_denied_reason: None,
         operation: line.operation,
     }

@@ -7,7 +7,7 @@ use tidegate_cluster::{Cluster as _, DeleteRequest, Propagation, Verb};
 use tidegate_model::argo::{Application, SyncStatusCode};
 use tidegate_model::{Gvk, Object};
 
-use crate::testing::TestEnvironment;
+use crate::testing::{TestEnvironment, gadget_definition};
 
 /// Maximum number of comparisons that send requests before the cache must take effect.
 const ATTEMPTS_MAX: usize = 200;
@@ -126,18 +126,7 @@ async fn a_newly_installed_kind_is_detected() {
     for _ in 0..COMPARISONS {
         environment.compare("web", RefreshLevel::Latest).await;
     }
-    environment
-        .apply(json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "gadgets.tools.example"},
-            "spec": {
-                "group": "tools.example", "scope": "Namespaced",
-                "names": {"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "listKind": "GadgetList"},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
-                    {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
-            },
-        }))
-        .await;
+    environment.apply(gadget_definition()).await;
     while environment
         .sim
         .discover()

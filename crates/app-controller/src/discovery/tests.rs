@@ -8,6 +8,7 @@ use tidegate_state::simulated;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::*;
+use crate::testing::gadget_definition;
 
 /// Cluster that counts requests, except lists, watches and version requests. Lists and watches can be
 /// forbidden.
@@ -78,17 +79,7 @@ impl Fixture {
     }
 
     async fn install(&self) {
-        let definition = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "gadgets.tools.example"},
-            "spec": {
-                "group": "tools.example", "scope": "Namespaced",
-                "names": {"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "listKind": "GadgetList"},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
-                    {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
-            },
-        });
-        self.write(definition).await;
+        self.write(gadget_definition()).await;
         while self.cluster.sim.discover().await.unwrap().namespaced(&gadget_kind()).is_none() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

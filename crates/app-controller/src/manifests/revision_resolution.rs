@@ -19,7 +19,8 @@ impl Manifests {
     pub async fn resolve(
         self: &Arc<Self>,
         application: &Application,
-        (sources, revisions): (&Sources, Vec<String>),
+        sources: &Sources,
+        revisions: Vec<String>,
         refresh: bool,
     ) -> (Result<Vec<String>, String>, Vec<Address>) {
         let beside = if refresh { self.fetched.get(&AppKey::of(application)) } else { Vec::new() };
@@ -30,7 +31,7 @@ impl Manifests {
             }
             let (mut looked, mut moved) = (BTreeSet::new(), Vec::new());
             let resolve = |one: &SourceRevision| {
-                one.with_error_context(|| this.resolve_source(one, refresh, (&mut looked, &mut moved)))
+                one.with_error_context(|| this.resolve_source(one, refresh, &mut looked, &mut moved))
                     .map_err(String::from)
             };
             let resolved = sources.iter().map(resolve).collect::<Result<Vec<_>, _>>();
@@ -62,7 +63,7 @@ impl Manifests {
                 let request = [&source.repo_url, &source.chart, &one.revision].map(String::clone);
                 let request = (request, Arc::clone(&one.project));
                 let resolved = known.entry(request).or_insert_with(|| {
-                    let resolved = this.resolve_source(one, refresh, (&mut looked, &mut moved));
+                    let resolved = this.resolve_source(one, refresh, &mut looked, &mut moved);
                     resolved.map_err(|error| error.to_string())
                 });
                 one.with_error_context(|| resolved.clone().map_err(SourceProblem::from)).map_err(String::from)
@@ -99,7 +100,8 @@ impl Manifests {
         &self,
         part: &SourceRevision,
         refresh: bool,
-        (looked, moved): (&mut BTreeSet<Address>, &mut Vec<Address>),
+        looked: &mut BTreeSet<Address>,
+        moved: &mut Vec<Address>,
     ) -> Result<String, SourceError> {
         let SourceRevision { source, revision, .. } = part;
         let repository = self.repositories.origin(source, part.address_context(&self.base))?;

@@ -100,7 +100,8 @@ impl ActorState {
     pub(super) async fn tear_down(
         &mut self,
         order: Order,
-        (deletions, permit): (Vec<MemberDeletion>, Option<DeletionPermit>),
+        deletions: Vec<MemberDeletion>,
+        permit: Option<DeletionPermit>,
         reason: &str,
     ) {
         if self.recall_at.is_some() {
@@ -283,7 +284,7 @@ impl ActorState {
                 self.handle_writes(myself, writes);
             }
             AppSetDeletionStep::TearDown { order, members } => {
-                self.tear_down(order, (members, None), "the ApplicationSet is being deleted").await;
+                self.tear_down(order, members, None, "the ApplicationSet is being deleted").await;
                 if self.teardowns.running.is_none() && self.failure.is_none() {
                     let reason = self
                         .describe_incomplete_deletion()

@@ -66,7 +66,7 @@ impl ActorState {
         let name =
             format!("tidegate.{}.{}", self.set.metadata.uid, FOREGROUND_DELETION_REASON.to_lowercase());
         let now = self.now();
-        self.emit_event(name, (FOREGROUND_DELETION_REASON, false, message), now);
+        self.emit_event(name, FOREGROUND_DELETION_REASON, false, message, now);
     }
 
     /// Notifies Applications, which then check if they have been released. An Application may notice its

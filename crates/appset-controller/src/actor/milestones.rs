@@ -77,17 +77,18 @@ impl ActorState {
             if !self.shared.store.is_shared() || at.is_some_and(is_old) {
                 continue;
             }
-            let event = (reason.to_string(), reason.is_normal(), message);
-            self.emit_event(format!("tidegate.{id}.{key}"), event, at.unwrap_or(now));
+            let name = format!("tidegate.{id}.{key}");
+            self.emit_event(name, reason.to_string(), reason.is_normal(), message, at.unwrap_or(now));
         }
     }
 
-    /// Emits a Kubernetes Event about the ApplicationSet. The tuple contains the reason, a flag that is true
-    /// if no user action is required, and the message.
+    /// Emits a Kubernetes Event about the ApplicationSet. `is_normal` is true if no user action is required.
     pub(super) fn emit_event(
         &mut self,
         name: String,
-        (reason, is_normal, message): (impl Into<String>, bool, String),
+        reason: impl Into<String>,
+        is_normal: bool,
+        message: String,
         at: Timestamp,
     ) {
         let metadata = &self.set.metadata;

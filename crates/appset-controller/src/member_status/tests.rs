@@ -48,27 +48,25 @@ fn older_observations_and_other_specifications_are_no_evidence() {
         compared_application("Synced", "Healthy"),
         deployments(Some(deployment(1, "r1")), Some(deployment(1, "r1"))),
     );
-    let seen = observe_member(&well, &one, (&targets, &RevisionEquivalence::default()));
+    let seen = observe_member(&well, &one, &targets, &RevisionEquivalence::default());
     let (operation, deployed) = (Some(deployment(1, "r1").operation), Some(rollout_target("r1")));
     assert_eq!((seen.operation, seen.deployed, seen.synced), (operation, deployed, true));
     // A later operation has finished since the comparison started.
     let later = deployments(Some(deployment(2, "r2")), Some(deployment(1, "r1")));
-    assert_eq!(
-        observe_member(&well, &later, (&targets, &RevisionEquivalence::default())).operation,
-        operation
-    );
+    assert_eq!(observe_member(&well, &later, &targets, &RevisionEquivalence::default()).operation, operation);
     // A changed target invalidates the observation.
     let mut changed = well.clone();
     changed.spec.source.as_mut().unwrap().path = "other".to_owned();
-    let seen = observe_member(&changed, &one, (&targets, &RevisionEquivalence::default()));
+    let seen = observe_member(&changed, &one, &targets, &RevisionEquivalence::default());
     assert_eq!((seen.deployed, seen.synced), (None, false));
     // An earlier process published the status, so this process hasn't compared the Application yet.
     let old = Deployments { is_compared: false, ..one.clone() };
-    assert_eq!(observe_member(&well, &old, (&targets, &RevisionEquivalence::default())).operation, None);
+    assert_eq!(observe_member(&well, &old, &targets, &RevisionEquivalence::default()).operation, None);
     let away = observe_member(
         &compared_application("OutOfSync", "Healthy"),
         &one,
-        (&targets, &RevisionEquivalence::default()),
+        &targets,
+        &RevisionEquivalence::default(),
     );
     assert_eq!((away.operation, away.synced), (operation, false));
     let mut sick = compared_application("Synced", "Degraded");
@@ -76,7 +74,7 @@ fn older_observations_and_other_specifications_are_no_evidence() {
         serde_json::from_value(json!([{"kind": "Deployment", "name": "web", "version": "v1",
         "health": {"status": "Degraded", "message": "0 of 1 replicas"}}]))
         .unwrap();
-    let seen = observe_member(&sick, &one, (&targets, &RevisionEquivalence::default()));
+    let seen = observe_member(&sick, &one, &targets, &RevisionEquivalence::default());
     assert_eq!(
         (seen.health, seen.message.as_str()),
         (HealthStatus::Degraded, "Deployment web: 0 of 1 replicas")
@@ -84,7 +82,7 @@ fn older_observations_and_other_specifications_are_no_evidence() {
     // The Application's own message repeats the message of its first Degraded resource.
     let health = sick.status.health.as_mut().unwrap();
     health.message = "Deployment shop/web: 0 of 1 replicas (and 1 more)".to_owned();
-    let seen = observe_member(&sick, &one, (&targets, &RevisionEquivalence::default()));
+    let seen = observe_member(&sick, &one, &targets, &RevisionEquivalence::default());
     assert_eq!(seen.message, "Deployment shop/web: 0 of 1 replicas (and 1 more)");
 }
 
@@ -97,7 +95,8 @@ fn a_member_healthy_at_its_target_is_done_until_the_next_deployment() {
             "web",
             rollout_target(revision),
             Some((live, deployments)),
-            (&targets, None),
+            &targets,
+            None,
         );
         standing.unwrap().completed_by
     };
@@ -123,7 +122,7 @@ fn an_unknown_status_is_awaited_and_then_counts_as_new() {
     let targets = TargetIdentities::from_appset(&sample_appset()).unwrap();
     let mut standings = MemberStatusCache::default();
     let mut of = |live: Option<(&Application, &Deployments)>| {
-        standings.known_member("web", rollout_target("r1"), live, (&targets, None))
+        standings.known_member("web", rollout_target("r1"), live, &targets, None)
     };
     let comes = KnownMember { revisions: vec!["r1".to_owned()], deployed: None, completed_by: None };
     assert_eq!(of(None), Ok(comes));

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::applications::testing::{ExtraGates, TEST_TIMEOUT, TestEnvironment, application, manifests};
-use crate::member_status::MemberStatusCache;
+use crate::member_status::{MemberStatusCache, ObservedAppSet};
 
 /// Returns an ApplicationSet with one step for dev and one step for prod.
 fn sample_appset(annotation: Option<&str>) -> ApplicationSet {
@@ -107,7 +107,8 @@ async fn next_step(
     let shared = environment.shared();
     let mut changes = shared.application_cache.subscribe();
     loop {
-        let found = standings.collect(&shared, (&key, &targets), &generated, last, true).await;
+        let observed = ObservedAppSet { key: &key, targets: &targets, last };
+        let found = standings.collect(&shared, observed, &generated, true).await;
         if found.unknown.is_empty() {
             let request = ask(set, &targets, &generated, &found.members, Options::default()).unwrap();
             return next_rollout_step(request, last, false);
@@ -270,9 +271,9 @@ async fn manifests_that_cannot_be_compared_supersede_nothing() {
         // compared.
         let targets = TargetIdentities::from_appset(&set).unwrap();
         let key = AppKey { namespace: "argocd".to_owned(), name: "fleet".to_owned() };
-        let found = standings
-            .collect(&environment.shared(), (&key, &targets), &generated_applications(), Some(&held), false)
-            .await;
+        let observed = ObservedAppSet { key: &key, targets: &targets, last: Some(&held) };
+        let found =
+            standings.collect(&environment.shared(), observed, &generated_applications(), false).await;
         assert_eq!(found.awaited.keys().collect::<Vec<_>>(), ["b"]);
         assert!(found.awaited["b"].contains("the program helm was not found"), "{:?}", found.awaited);
     }

@@ -4,10 +4,7 @@ use clap::Args;
 
 use super::cluster::ClusterArgs;
 use super::common::{Format, StateArgs};
-use super::ignore::IgnoreArgs;
-use super::sync::{OptionArgs, SourceArgs};
-use super::tracking::TrackingArgs;
-use super::values;
+use super::sync::{ApplicationSourceArgs, ComparisonArgs};
 
 /// Shows how the cluster differs from the manifests.
 #[derive(Clone, Debug, Args)]
@@ -25,18 +22,11 @@ Examples:
   tidegate diff shop/ --app shop -o json")]
 pub struct DiffArgs {
     #[command(flatten)]
-    pub source: SourceArgs,
-    /// Name of the application [default: the name of the first folder]
-    #[arg(long, value_name = "NAME", value_parser = values::parse_application_name)]
-    pub app: Option<String>,
+    pub application: ApplicationSourceArgs,
     #[command(flatten)]
     pub cluster: ClusterArgs,
     #[command(flatten)]
-    pub options: OptionArgs,
-    #[command(flatten)]
-    pub tracking: TrackingArgs,
-    #[command(flatten)]
-    pub ignore: IgnoreArgs,
+    pub comparison: ComparisonArgs,
     /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: Format,

@@ -255,28 +255,31 @@ Examples:
 pub struct ExportArgs {
     /// Operation ID, a prefix of an ID, or an application's name
     pub id: String,
+    #[command(flatten)]
+    pub file: RecordFileArgs,
+    #[command(flatten)]
+    pub state: StateArgs,
+}
+
+/// File to export a record to.
+#[derive(Clone, Debug, Args)]
+pub struct RecordFileArgs {
     /// File format: JSON for programs, HTML for people [default: determined by FILE's extension, otherwise json]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<RecordFormat>,
     /// File to write, or - for standard output; an existing file is overwritten [default: -]
     #[arg(short, long, value_name = "FILE", value_parser = values::path_parser())]
     pub output: Option<PathBuf>,
-    #[command(flatten)]
-    pub state: StateArgs,
 }
 
-impl ExportArgs {
-    /// Returns the file format.
+impl RecordFileArgs {
+    /// Returns the requested format. If there is none, returns the format for the file's extension.
     pub fn format(&self) -> RecordFormat {
-        choose_record_format(self.format, self.output.as_deref())
+        let ending = self.output.as_deref().and_then(Path::extension);
+        let is_page =
+            ending.is_some_and(|is| is.eq_ignore_ascii_case("html") || is.eq_ignore_ascii_case("htm"));
+        self.format.unwrap_or(if is_page { RecordFormat::Html } else { RecordFormat::Json })
     }
-}
-
-/// Returns the requested format. If there is none, returns the format for the file's extension.
-pub(super) fn choose_record_format(requested: Option<RecordFormat>, file: Option<&Path>) -> RecordFormat {
-    let ending = file.and_then(Path::extension);
-    let is_page = ending.is_some_and(|is| is.eq_ignore_ascii_case("html") || is.eq_ignore_ascii_case("htm"));
-    requested.unwrap_or(if is_page { RecordFormat::Html } else { RecordFormat::Json })
 }
 
 /// File format for an exported record.

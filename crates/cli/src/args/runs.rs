@@ -1,11 +1,9 @@
 //! Arguments for `appset runs`, `appset show-run` and `appset export-run`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use super::common::{Format, ServiceArgs};
-use super::ops::{RecordFormat, choose_record_format};
+use super::ops::RecordFileArgs;
 use super::values;
 
 /// Arguments for `appset runs`.
@@ -64,19 +62,8 @@ Examples:
 pub struct ExportRunArgs {
     /// Run ID, a prefix of an ID, or an ApplicationSet's name
     pub id: String,
-    /// File format: JSON for programs, HTML for people [default: determined by FILE's extension, otherwise json]
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    pub format: Option<RecordFormat>,
-    /// File to write, or - for standard output; an existing file is overwritten [default: -]
-    #[arg(short, long, value_name = "FILE", value_parser = values::path_parser())]
-    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub file: RecordFileArgs,
     #[command(flatten)]
     pub service: ServiceArgs,
-}
-
-impl ExportRunArgs {
-    /// Returns the file format.
-    pub fn format(&self) -> RecordFormat {
-        choose_record_format(self.format, self.output.as_deref())
-    }
 }

@@ -39,6 +39,16 @@ impl SourceArgs {
     }
 }
 
+/// Manifests of an application, and the name of the application.
+#[derive(Clone, Debug, Args)]
+pub struct ApplicationSourceArgs {
+    #[command(flatten)]
+    pub source: SourceArgs,
+    /// Name of the application [default: the name of the first folder]
+    #[arg(long, value_name = "NAME", value_parser = values::parse_application_name)]
+    pub app: Option<String>,
+}
+
 /// Sync options of the application.
 #[derive(Clone, Debug, Default, Args)]
 pub struct OptionArgs {
@@ -52,6 +62,17 @@ pub struct OptionArgs {
     /// Annotation for the namespace that CreateNamespace=true creates or updates (repeatable)
     #[arg(long = "namespace-annotation", value_name = "KEY=VALUE", value_parser = values::parse_key_value)]
     pub namespace_annotations: Vec<(String, String)>,
+}
+
+/// Options that affect how objects are compared with their manifests.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ComparisonArgs {
+    #[command(flatten)]
+    pub options: OptionArgs,
+    #[command(flatten)]
+    pub tracking: TrackingArgs,
+    #[command(flatten)]
+    pub ignore: IgnoreArgs,
 }
 
 /// Objects to sync, and options for syncing them.
@@ -72,11 +93,7 @@ pub struct SelectionArgs {
     #[arg(long = "resource", value_name = "GROUP:KIND:NS/NAME", value_parser = values::parse_resource_selector)]
     pub resources: Vec<ResourceSelector>,
     #[command(flatten)]
-    pub options: OptionArgs,
-    #[command(flatten)]
-    pub tracking: TrackingArgs,
-    #[command(flatten)]
-    pub ignore: IgnoreArgs,
+    pub comparison: ComparisonArgs,
     /// Gate to add to every wave, such as approval or soak:10m, in addition to the gates of the wave's resources
     /// (repeatable)
     #[arg(long = "gate", value_name = "NAME", value_parser = values::parse_gate)]
@@ -146,10 +163,7 @@ Examples:
   tidegate plan shop/ --prune --save shop.plan && tidegate sync --plan shop.plan")]
 pub struct PlanArgs {
     #[command(flatten)]
-    pub source: SourceArgs,
-    /// Name of the application [default: the name of the first folder]
-    #[arg(long, value_name = "NAME", value_parser = values::parse_application_name)]
-    pub app: Option<String>,
+    pub application: ApplicationSourceArgs,
     #[command(flatten)]
     pub cluster: ClusterArgs,
     /// Plan without a cluster, as if no objects existed

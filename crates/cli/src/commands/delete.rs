@@ -28,16 +28,16 @@ pub async fn run(args: &DeleteArgs, printer: &Printer) -> Result<CommandOutcome,
     };
     let health = customizations::load_rules(&args.scripts, printer)?;
     let state_dir = StateDir::resolve(args.state.state_dir())?;
-    let chosen = clusters::select_cluster(args.cluster.connection().as_ref(), printer).await?;
-    let last = find_last_sync(&state_dir, None, (&chosen.destination(), &args.app), printer)?;
-    let mut request = request::deletion_request(args, &chosen, given.as_ref(), last.as_ref())?;
+    let cluster = clusters::select_cluster(args.cluster.connection().as_ref(), printer).await?;
+    let last = find_last_sync(&state_dir, None, &cluster.destination(), &args.app, printer)?;
+    let mut request = request::deletion_request(args, &cluster, given.as_ref(), last.as_ref())?;
     let known = last.as_ref().filter(|_| given.is_none());
     let deleted_by = known.filter(|last| last.is_deletion).map(|last| last.operation);
     let is_unknown = deleted_by.is_some() || (given.is_none() && last.is_none());
     request.options.skip_hooks |= deleted_by.is_some();
     let targets = select_hooks(given, last, args, printer);
     if !args.dry_run && (is_unknown || !args.yes) {
-        let planned = plan::preview_plan(&request, targets.clone(), &chosen, &state_dir, printer).await?;
+        let planned = plan::preview_plan(&request, targets.clone(), &cluster, &state_dir, printer).await?;
         if is_unknown && planned.plan.tasks.is_empty() {
             return Err(CliError::usage(match deleted_by {
                 Some(operation) => format!(
@@ -51,17 +51,11 @@ pub async fn run(args: &DeleteArgs, printer: &Printer) -> Result<CommandOutcome,
             }));
         }
         if !args.yes {
-            return show_plan(args, &planned, &format!("the {}", chosen.destination()), printer);
+            return show_plan(args, &planned, &format!("the {}", cluster.destination()), printer);
         }
     }
-    let work = OperationInput {
-        request,
-        targets,
-        cluster: chosen,
-        health,
-        claim: &args.claim,
-        waiting: &args.waiting,
-    };
+    let work =
+        OperationInput { request, targets, cluster, health, claim: &args.claim, waiting: &args.waiting };
     run_and_report(work, &state_dir, printer).await
 }
 

@@ -30,10 +30,10 @@ pub async fn run(args: &DiffArgs, printer: &Printer) -> Result<CommandOutcome, C
 }
 
 async fn compare(args: &DiffArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
-    let manifests = input::load(&args.source.paths, args.source.input_requirements())?;
-    let ignored = input::load_ignore_rules(args.ignore.ignore_differences.as_deref())?;
+    let source = &args.application.source;
+    let manifests = input::load(&source.paths, source.input_requirements())?;
     let chosen = clusters::select_cluster(args.cluster.connection().as_ref(), printer).await?;
-    let request = request::diff_request(args, &chosen, &manifests, ignored)?;
+    let request = request::diff_request(args, &chosen, &manifests)?;
     let state_dir = StateDir::resolve(args.state.state_dir())?;
     let (cluster, lock) = chosen.open_read_only(&state_dir, printer, client::is_process_running).await?;
     let known = log::find_inventory(&state_dir, lock.as_ref(), &request);

@@ -22,12 +22,12 @@ pub async fn run(args: &ExportArgs, printer: &Printer) -> Result<CommandOutcome,
         let stream = StreamName::with_kind(StreamKind::OPERATION, record.details.operation.id);
         printer.warn(&LogError::Compacted { stream }.to_string());
     }
-    let content = match args.format() {
+    let content = match args.file.format() {
         RecordFormat::Json => encode_document(&record.document(), Format::Json)?,
         RecordFormat::Html => record.render_page(),
     };
     let what = format!("operation {}", record.details.operation.id);
-    write_record(args.output.as_deref(), &content, &what, printer)?;
+    write_record(args.file.output.as_deref(), &content, &what, printer)?;
     Ok(CommandOutcome::Done)
 }
 

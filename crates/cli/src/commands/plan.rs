@@ -25,7 +25,8 @@ use crate::output::plan::{self, PlanReport};
 use crate::request;
 
 pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
-    let manifests = input::load(&args.source.paths, args.source.input_requirements())?;
+    let source = &args.application.source;
+    let manifests = input::load(&source.paths, source.input_requirements())?;
     let rules = customizations::load_rules(&args.scripts, printer)?;
     let definitions = input::load_definitions(args.selection.definitions.as_deref())?;
     let gates = args.selection.gates.clone();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_app_controller::{
-    ApplicationService, Destinations, ManagedApplications, ReconcileSettings, RepositoryFiles, SourceSettings,
+    ApplicationService, Destinations, ManagedApplications, ManagedApplicationsInput, ReconcileSettings,
+    RepositoryFiles, SourceSettings,
 };
 use tidegate_appset_controller::{AppSetController, AppSetService};
 use tidegate_cluster::Cluster;
@@ -112,8 +113,9 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         // Share one connection to the cluster between operations and comparisons.
         let real = BTreeMap::from([(destination.clone(), Arc::clone(&cluster))]);
         let clusters = Clusters { simulated: false, real };
-        let long = (rules.clone(), Some(args.retention.retention()));
-        let session = Session::open_long_lived(Arc::clone(&log), clusters, long, &state_dir, printer).await?;
+        let (shared_log, keep) = (Arc::clone(&log), Some(args.retention.retention()));
+        let session =
+            Session::open_long_lived(shared_log, clusters, rules.clone(), keep, &state_dir, printer).await?;
         state.set_handles(Arc::clone(&session.queries), session.engine.clone());
         // Start the notifier even without targets. Then a target that is added later receives only events
         // from that time on.
@@ -131,20 +133,22 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
             places = places.with_files(RepositoryFiles::new(declared));
             places.read_files().await?;
         }
-        let what = (state_dir.clone(), store, StoredPlans::open_existing(&state_dir)?);
-        let pace = ReconcileSettings {
-            interval: args.refresh_every,
-            wave_delay: wave_delay(printer),
-            default_options: args.server_side_apply.sync_options(),
-        };
-        let applications = ManagedApplications::start(
-            session.engine.clone(),
+        let applications = ManagedApplications::start(ManagedApplicationsInput {
+            engine: session.engine.clone(),
             log,
-            what,
-            places,
-            (rules, gates, pace),
+            state_dir: state_dir.clone(),
+            store,
+            plans: StoredPlans::open_existing(&state_dir)?,
+            destinations: places,
+            rules,
+            gates,
+            reconcile: ReconcileSettings {
+                interval: args.refresh_every,
+                wave_delay: wave_delay(printer),
+                default_options: args.server_side_apply.sync_options(),
+            },
             sourcing,
-        )
+        })
         .await?;
         let appsets = AppSetController::start(applications.service(), appsets, options).await?;
         session.queries.set_appsets(appsets.service());

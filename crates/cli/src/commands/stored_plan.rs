@@ -85,24 +85,18 @@ pub async fn execute_plan(
     let health = customizations::load_rules(&args.scripts, printer)?;
     let state_dir = StateDir::resolve(args.state.state_dir())?;
     let plan = read_plan(named, &state_dir)?;
-    let chosen = clusters::select_cluster(args.cluster.connection().as_ref(), printer).await?;
-    let (made_for, here) = (&plan.request.destination, chosen.destination());
+    let cluster = clusters::select_cluster(args.cluster.connection().as_ref(), printer).await?;
+    let (made_for, here) = (&plan.request.destination, cluster.destination());
     if !made_for.is_same_cluster(&here) {
         return Err(CliError::usage(format!(
             "the plan was created for the {made_for}, not for the {here}; select its cluster with --context, --kubeconfig or --sim"
         )));
     }
     let (recorded, targets) = plan.pin(Vec::new(), args.allow_drift);
-    let request = request::stored_plan_request(args, &chosen, recorded, printer);
-    check_validity(&request, targets.clone(), &chosen, &state_dir, printer).await?;
-    let work = OperationInput {
-        request,
-        targets,
-        cluster: chosen,
-        health,
-        claim: &args.claim,
-        waiting: &args.waiting,
-    };
+    let request = request::stored_plan_request(args, &cluster, recorded, printer);
+    check_validity(&request, targets.clone(), &cluster, &state_dir, printer).await?;
+    let work =
+        OperationInput { request, targets, cluster, health, claim: &args.claim, waiting: &args.waiting };
     operation::run_and_report(work, &state_dir, printer).await
 }
 

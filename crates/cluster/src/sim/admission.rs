@@ -8,16 +8,14 @@ use super::schema::Schema;
 use super::{SimState, api_error, kinds};
 use crate::ClusterError;
 
-/// Fields of `metadata` that only the server writes.
-const SERVER_FIELDS: [&str; 9] = [
+/// Fields of `metadata` that only the server writes. A replacement preserves them.
+pub(super) const SERVER_FIELDS: [&str; 7] = [
     "uid",
     "resourceVersion",
     "generation",
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
-    "managedFields",
-    "selfLink",
     "generateName",
 ];
 
@@ -44,7 +42,7 @@ impl SimState {
         manifest.fields_mut().values_mut().for_each(drop_nulls);
         manifest.fields_mut().retain(|_, value| !value.is_null());
         let custom = self.kinds.is_custom(&gvk.group_kind());
-        for field in SERVER_FIELDS {
+        for field in SERVER_FIELDS.into_iter().chain(["managedFields", "selfLink"]) {
             if field != "generateName" || !text_field(object, &["metadata", "name"]).is_empty() {
                 manifest.metadata_mut().remove(field);
             }

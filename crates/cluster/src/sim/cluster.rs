@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use tidegate_model::annotations::FIELD_MANAGER;
-use tidegate_model::{Discovery, Gvk, Object, ObjectKey, OperationId, Timestamp};
+use tidegate_model::{Discovery, Gvk, Object, OperationId, Timestamp};
 use tokio::sync::watch;
 
 use super::journal::Journal;
@@ -19,8 +19,8 @@ use super::{AuditEntry, Clock, SimConfig, SimError, SimState};
 use super::{logs, watch_stream};
 use crate::{
     ApplyRequest, ApplyResult, Backpressure, Cluster, ClusterError, Container, DeleteRequest, DeleteResult,
-    Detail, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight, Right, Scope, WatchEvent,
-    WatchStream,
+    Detail, FinalizerRemoval, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight, Right,
+    Scope, WatchEvent, WatchStream,
 };
 
 /// A simulated Kubernetes behind the [`Cluster`] trait.
@@ -176,15 +176,8 @@ impl Cluster for SimCluster {
         }
     }
 
-    async fn remove_finalizer(
-        &self,
-        key: &ObjectKey,
-        _gvk: &Gvk,
-        uid: &str,
-        finalizer: &str,
-        operation: Option<OperationId>,
-    ) -> Result<(), ClusterError> {
-        let (key, uid, finalizer) = (key.clone(), uid.to_owned(), finalizer.to_owned());
+    async fn remove_finalizer(&self, request: FinalizerRemoval) -> Result<(), ClusterError> {
+        let (key, FinalizerRemoval { uid, finalizer, operation, .. }) = (request.key(), request);
         self.write(Write::RemoveFinalizer { key, uid, finalizer, operation }).await.map(drop)
     }
 

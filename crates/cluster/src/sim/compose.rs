@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use tidegate_model::{Object, ObjectKey};
 
-use super::admission::PreparedManifest;
+use super::admission::{PreparedManifest, SERVER_FIELDS};
 use super::api_error;
 use super::fields::{Fields, add_fields, fields_of, format_path, repeated, retain_changed, retain_present};
 use super::merge::{merge, remove_dropped};
@@ -165,16 +165,6 @@ fn compose_patch(
     Ok(object)
 }
 
-/// Fields of `metadata` that a replacement preserves, because only the server writes them.
-const PRESERVED_METADATA_FIELDS: [&str; 7] = [
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generateName",
-];
 /// Fields of `spec` that a replacement preserves if the manifest omits them, because the server allocated
 /// their values.
 const ALLOCATED_SPEC_FIELDS: [(&str, &str); 4] = [
@@ -198,7 +188,7 @@ fn compose_put(
         owners = FieldOwners::take_from(&mut existing.clone());
         let disputes = owners.find_conflicts(schema, writer, &mine, object.as_value(), existing.as_value());
         owners.take_over(&disputes);
-        for field in PRESERVED_METADATA_FIELDS {
+        for field in SERVER_FIELDS {
             if let Some(value) = existing.as_value().pointer(&format!("/metadata/{field}")) {
                 object.metadata_mut().insert(field.to_owned(), value.clone());
             }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use futures_util::stream;
 use tidegate_model::{GroupKind, Object, ObjectKey, Timestamp};
-use tokio::sync::watch;
 
 use super::behavior::LOGS;
 use super::objects::StoredObject;
 use super::shared_state::SharedState;
+use super::wakeups::Wakeups;
 use super::{SimState, api_error};
 use crate::{ClusterError, Container, ErrorKind, LogLine, LogStart, LogStream, LogTime};
 
@@ -73,8 +73,7 @@ pub(super) struct PodLogFollower {
     /// Number of lines that were delivered or skipped.
     next_index: usize,
     pending: VecDeque<LogLine>,
-    changes: watch::Receiver<u64>,
-    schedule: watch::Receiver<u64>,
+    wakeups: Wakeups,
     has_ended: bool,
 }
 
@@ -97,9 +96,8 @@ pub(super) fn follow_pod(
         Ok::<_, ClusterError>((uid, next, inner.subscribe(GroupKind::new("", "Pod"))))
     })?;
     let (shared, container) = (Arc::clone(shared), container.clone());
-    let (schedule, pending) = (shared.schedule.subscribe(), VecDeque::new());
-    let follower =
-        PodLogFollower { shared, container, uid, next_index, pending, changes, schedule, has_ended: false };
+    let (wakeups, pending) = (Wakeups::new(&shared, changes), VecDeque::new());
+    let follower = PodLogFollower { shared, container, uid, next_index, pending, wakeups, has_ended: false };
     Ok(Box::pin(stream::unfold(follower, |mut follower| async move {
         follower.next_line().await.map(|line| (line, follower))
     })))
@@ -115,7 +113,7 @@ impl PodLogFollower {
                 return None;
             }
             match self.read_new_lines() {
-                Ok(pause) if self.pending.is_empty() && !self.has_ended => self.sleep(pause).await,
+                Ok(pause) if self.pending.is_empty() && !self.has_ended => self.wakeups.wait(pause).await,
                 Ok(_) => {}
                 Err(error) => {
                     self.has_ended = true;
@@ -128,10 +126,7 @@ impl PodLogFollower {
     /// Reads the new lines. Returns the time until the next possible change, provided that nothing is written
     /// before then.
     fn read_new_lines(&mut self) -> Result<Option<Duration>, ClusterError> {
-        // Mark notifications as seen before reading, so that a change between this call and the next read is
-        // not missed.
-        self.changes.borrow_and_update();
-        self.schedule.borrow_and_update();
+        self.wakeups.mark_seen();
         let Container { namespace, pod, .. } = &self.container;
         let seen = self.shared.with_state(|inner, now| {
             inner.check_journal()?;
@@ -159,20 +154,5 @@ impl PodLogFollower {
         self.has_ended = has_ended && line.is_none();
         let wake = [line, step].into_iter().flatten().min();
         Ok(wake.map(|at| at.since(now).max(Duration::from_millis(1))))
-    }
-
-    async fn sleep(&mut self, pause: Option<Duration>) {
-        let timer = async {
-            match pause {
-                Some(pause) => tokio::time::sleep(pause).await,
-                None => std::future::pending().await,
-            }
-        };
-        // The senders live as long as this follower, so waiting for either notification cannot fail.
-        tokio::select! {
-            _ = self.changes.changed() => {}
-            _ = self.schedule.changed() => {}
-            () = timer => {}
-        }
     }
 }

@@ -11,13 +11,13 @@ use tokio::sync::watch;
 
 use super::WatchCursor;
 use super::shared_state::SharedState;
+use super::wakeups::Wakeups;
 use crate::{ClusterError, WatchEvent, WatchStream};
 
 struct Watcher {
     shared: Arc<SharedState>,
     cursor: WatchCursor,
-    changes: watch::Receiver<u64>,
-    schedule: watch::Receiver<u64>,
+    wakeups: Wakeups,
     pending: VecDeque<WatchEvent>,
     has_ended: bool,
 }
@@ -28,9 +28,8 @@ pub(crate) fn stream_changes(
     cursor: WatchCursor,
     changed: watch::Receiver<u64>,
 ) -> WatchStream {
-    let schedule = shared.schedule.subscribe();
-    let watcher =
-        Watcher { shared, cursor, changes: changed, schedule, pending: VecDeque::new(), has_ended: false };
+    let wakeups = Wakeups::new(&shared, changed);
+    let watcher = Watcher { shared, cursor, wakeups, pending: VecDeque::new(), has_ended: false };
     Box::pin(stream::unfold(watcher, |mut watcher| async move {
         watcher.next_event().await.map(|event| (event, watcher))
     }))
@@ -50,7 +49,7 @@ impl Watcher {
                     self.has_ended = true;
                     return Some(Err(error));
                 }
-                Ok(pause) if self.pending.is_empty() => self.sleep(pause).await,
+                Ok(pause) if self.pending.is_empty() => self.wakeups.wait(pause).await,
                 Ok(_) => {}
             }
         }
@@ -59,10 +58,7 @@ impl Watcher {
     /// Fetches the changes. Returns the time until the next possible change, provided that nothing is written
     /// before then.
     fn fetch_changes(&mut self) -> Result<Option<Duration>, ClusterError> {
-        // Mark notifications as seen before reading, so that a change between this call and the next read is
-        // not missed.
-        self.changes.borrow_and_update();
-        self.schedule.borrow_and_update();
+        self.wakeups.mark_seen();
         let cursor = &mut self.cursor;
         let (now, events, due) = self.shared.with_state(|inner, now| {
             let events = inner.check_journal().and_then(|()| inner.state.next_changes(now, cursor));
@@ -71,21 +67,6 @@ impl Watcher {
         self.pending.extend(events?);
         let wake = [due, self.cursor.wake_at()].into_iter().flatten().min();
         Ok(wake.map(|at| delay_until(now, at)))
-    }
-
-    async fn sleep(&mut self, pause: Option<Duration>) {
-        let timer = async {
-            match pause {
-                Some(pause) => tokio::time::sleep(pause).await,
-                None => std::future::pending().await,
-            }
-        };
-        // The senders live as long as this watcher, so waiting for either notification cannot fail.
-        tokio::select! {
-            _ = self.changes.changed() => {}
-            _ = self.schedule.changed() => {}
-            () = timer => {}
-        }
     }
 }
 

@@ -68,15 +68,16 @@ pub async fn explain_or_stored_appset(
     let made_at = set.metadata.creation_timestamp.map(|at| at.timestamp()).unwrap_or_default();
     let mut lines = operation_access::list_runs(state_dir, notices, Some(&qualified_name(&set))).await?;
     lines.retain(|line| line.damage.is_none() && line.started_at >= made_at);
-    let rollout = newest_run(state_dir, notices, (&lines, RunKind::Rollout)).await?;
-    let teardown = newest_run(state_dir, notices, (&lines, RunKind::Deletion)).await?;
+    let rollout = newest_run(state_dir, notices, &lines, RunKind::Rollout).await?;
+    let teardown = newest_run(state_dir, notices, &lines, RunKind::Deletion).await?;
     Ok(explain_stored(&set, rollout, teardown))
 }
 
 async fn newest_run(
     state_dir: &StateDir,
     notices: &dyn Notices,
-    (lines, kind): (&[RunSummary], RunKind),
+    lines: &[RunSummary],
+    kind: RunKind,
 ) -> Result<Option<RunDetails>, ServiceError> {
     let Some(line) = lines.iter().rfind(|line| line.kind == kind) else { return Ok(None) };
     Ok(Some(operation_access::find_run(state_dir, notices, &line.id.to_string()).await?.run))

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidegate_app_controller::DeletionOptions;
 use tidegate_application::deletion::{self, DeletionRequester};
 use tidegate_application::refresh::{self, REFRESH_ANNOTATION};
 use tidegate_application::supersede::BusyError;
@@ -133,9 +134,10 @@ impl DirectClient {
     pub async fn delete(
         &self,
         known: &Resource,
-        (cascade, no_hooks): (Cascade, bool),
+        options: DeletionOptions,
         reason: &str,
     ) -> Result<(), ServiceError> {
+        let DeletionOptions { cascade, no_hooks } = options;
         if deletion::is_deleting_with(&known.application, cascade) {
             return self.update_resource(known, |now| Ok(with_deletion_retry(now))).await.map(drop);
         }

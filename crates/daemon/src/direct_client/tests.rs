@@ -123,7 +123,7 @@ async fn a_request_that_the_service_would_refuse_is_refused_without_a_write() {
     for answer in [
         direct.sync(&known, sync()).await,
         direct.refresh(&known, false).await,
-        direct.delete(&known, (Cascade::Foreground, false), "").await,
+        direct.delete(&known, Cascade::Foreground.into(), "").await,
     ] {
         let reason = refusal_message(answer);
         assert!(reason.contains("is skipped"), "{reason}");
@@ -145,13 +145,13 @@ async fn a_recreated_application_is_a_different_one() {
     apply(cluster.as_ref(), application("argocd", "web")).await;
     let direct = open_client(&cluster, &["argocd"]);
     let known = direct.find_one("web").await.unwrap();
-    direct.delete(&known, (Cascade::Orphan, false), "").await.unwrap();
+    direct.delete(&known, Cascade::Orphan.into(), "").await.unwrap();
     assert!(direct.find("web").await.unwrap().is_empty());
     apply(cluster.as_ref(), application("argocd", "web")).await;
     let before = live_application(&cluster).await;
     for answer in [
         direct.sync(&known, parse_operation(json!({"sync": {}}))).await,
-        direct.delete(&known, (Cascade::Foreground, false), "").await,
+        direct.delete(&known, Cascade::Foreground.into(), "").await,
     ] {
         assert!(refusal_message(answer).contains("argocd/web no longer exists"));
     }
@@ -166,7 +166,7 @@ async fn a_deletion_records_its_policy_and_its_requester() {
     apply(cluster.as_ref(), app).await;
     let direct = open_client(&cluster, &["argocd"]);
     let known = direct.find_one("web").await.unwrap();
-    direct.delete(&known, (Cascade::Background, false), "it is withdrawn").await.unwrap();
+    direct.delete(&known, Cascade::Background.into(), "it is withdrawn").await.unwrap();
     let app = live_application(&cluster).await;
     let finalizers = json!(["example.com/other", "resources-finalizer.argocd.argoproj.io/background"]);
     assert_eq!(app["metadata"]["finalizers"], finalizers);
@@ -175,8 +175,8 @@ async fn a_deletion_records_its_policy_and_its_requester() {
     assert!(requester.contains("\"ann\"") && requester.contains("it is withdrawn"), "{requester}");
     // Once the deletion has been requested, its policy can't be changed.
     let known = direct.find_one("web").await.unwrap();
-    direct.delete(&known, (Cascade::Background, false), "").await.unwrap();
-    let reason = refusal_message(direct.delete(&known, (Cascade::Orphan, false), "").await);
+    direct.delete(&known, Cascade::Background.into(), "").await.unwrap();
+    let reason = refusal_message(direct.delete(&known, Cascade::Orphan.into(), "").await);
     assert!(reason.contains("already being deleted with --cascade background"), "{reason}");
 }
 

@@ -1,9 +1,10 @@
 //! Replies to requests from other processes.
 
+use tidegate_app_controller::DeletionOptions;
 use tidegate_application::credentials;
 use tidegate_appset_controller::redact_appset;
 use tidegate_executor::EngineError;
-use tidegate_model::Plan;
+use tidegate_model::{Plan, Requester};
 use tidegate_oplog::Lookup;
 use tidegate_state::error::{ErrorCategory, ServiceError};
 use tidegate_state::operations;
@@ -63,22 +64,23 @@ impl Queries {
                 self.applications().await?.sync(&name, *operation).await.map(|()| Reply::Done)
             }
             Request::TerminateApplication { name, by, reason } => {
-                self.applications().await?.terminate(&name, None, (by, reason)).await.map(|()| Reply::Done)
+                let requester = Requester { name: &by, reason: &reason };
+                self.applications().await?.terminate(&name, None, requester).await.map(|()| Reply::Done)
             }
             Request::DeleteApplication { name, cascade, no_hooks, by, reason } => {
-                let serving = self.applications().await?;
-                serving.delete(&name, (cascade, no_hooks), by, reason).await.map(|()| Reply::Done)
+                let options = DeletionOptions { cascade, no_hooks };
+                let requester = Requester { name: &by, reason: &reason };
+                self.applications().await?.delete(&name, options, requester).await.map(|()| Reply::Done)
             }
             Request::PlanDeletion { name, cascade, no_hooks } => {
-                let plan = self.applications().await?.plan_deletion(&name, (cascade, no_hooks)).await?;
+                let options = DeletionOptions { cascade, no_hooks };
+                let plan = self.applications().await?.plan_deletion(&name, options).await?;
                 Ok(Reply::DeletionPlan(Box::new(plan)))
             }
-            Request::RollbackApplication { name, id, prune, by, reason } => self
-                .applications()
-                .await?
-                .rollback(&name, id, prune, (by, reason))
-                .await
-                .map(|()| Reply::Done),
+            Request::RollbackApplication { name, id, prune, by, reason } => {
+                let requester = Requester { name: &by, reason: &reason };
+                self.applications().await?.rollback(&name, id, prune, requester).await.map(|()| Reply::Done)
+            }
             Request::DiffApplication { name, revision, mut revisions } => {
                 revisions.extend(revision);
                 let (objects, findings) = self.applications().await?.diff(&name, revisions).await?;
@@ -98,17 +100,16 @@ impl Queries {
             Request::PlanApplicationSetDeletion { name } => {
                 self.appsets().await?.plan_deletion(&name).await.map(|found| Reply::Deletion(Box::new(found)))
             }
-            Request::RequestAppSetAction { name, action, by, reason } => self
-                .appsets()
-                .await?
-                .send_action(&name, None, action, (by, reason))
-                .await
-                .map(|()| Reply::Done),
+            Request::RequestAppSetAction { name, action, by, reason } => {
+                let requester = Requester { name: &by, reason: &reason };
+                self.appsets().await?.send_action(&name, None, action, requester).await.map(|()| Reply::Done)
+            }
             Request::RefreshApplicationSet { name } => {
                 self.appsets().await?.refresh(&name).await.map(|()| Reply::Done)
             }
             Request::DeleteApplicationSet { name, orphan, by, reason } => {
-                self.appsets().await?.delete(&name, orphan, by, reason).await.map(|()| Reply::Done)
+                let requester = Requester { name: &by, reason: &reason };
+                self.appsets().await?.delete(&name, orphan, requester).await.map(|()| Reply::Done)
             }
             Request::SyncWindow { name } => {
                 self.applications().await?.window_status(&name).map(Reply::SyncWindow)
@@ -128,12 +129,14 @@ impl Queries {
             }
             Request::ApprovePlan { name, hash, by, reason } => {
                 let serving = self.applications().await?;
-                let line = serving.approve_plan(Some(&name), &hash, (by, reason)).await?;
+                let requester = Requester { name: &by, reason: &reason };
+                let line = serving.approve_plan(Some(&name), &hash, requester).await?;
                 Ok(Reply::Plans(vec![line]))
             }
             Request::SyncPlan { name, hash, allow_drift, by, reason } => {
                 let serving = self.applications().await?;
-                let line = serving.sync_plan(Some(&name), &hash, (allow_drift, by, reason)).await?;
+                let requester = Requester { name: &by, reason: &reason };
+                let line = serving.sync_plan(Some(&name), &hash, allow_drift, requester).await?;
                 Ok(Reply::Plans(vec![line]))
             }
             Request::DeleteSimulated { object } => {

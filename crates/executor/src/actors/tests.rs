@@ -8,10 +8,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig};
 use tidegate_lifecycle::operation::OperationView;
-use tidegate_model::{
-    Destination, OperationId, OperationPhase, RetryPolicy, SyncOptions, SyncRequest, Timestamp, Tracking,
-    WaitFor,
-};
+use tidegate_model::{Destination, OperationId, OperationPhase, SyncRequest, Timestamp};
 use tidegate_oplog::MemoryLog;
 use tidegate_planner::Limits;
 
@@ -55,22 +52,9 @@ fn manifests(name: &str) -> String {
 
 fn request(application: &str) -> SyncRequest {
     SyncRequest {
-        application: application.into(),
-        namespace: "default".into(),
-        destination: Destination::Simulated,
         revision: "0123456789abcdef".into(),
-        options: SyncOptions::default(),
-        selection: Vec::new(),
-        retry: RetryPolicy::default(),
-        deadline: None,
-        wait: WaitFor::Synced,
-        wave_delay: None,
         initiated_by: "test".into(),
-        sources: Vec::new(),
-        ignore_differences: Vec::new(),
-        tracking: Tracking::default(),
-        claim: None,
-        deletion: None,
+        ..SyncRequest::new(application, "default", Destination::Simulated)
     }
 }
 

@@ -109,7 +109,7 @@ pub fn warn_of_invalid_health_annotations(planned: &mut PlanResult) {
 mod tests {
     use std::time::Duration;
 
-    use tidegate_model::{Action, DeletePolicy, Gvk, Hook, Phase, PlannedWave, Task, TaskOptions};
+    use tidegate_model::{DeletePolicy, Gvk, Hook, Phase, PlannedWave, Task};
 
     use super::*;
 
@@ -120,20 +120,9 @@ mod tests {
             runner: Some("runner".into()),
         };
         let task = Task {
-            phase: Phase::Sync,
-            wave: 0,
-            gvk: Gvk::new("batch", "v1", "Job"),
-            namespace: "shop".into(),
-            name: "migrate".into(),
-            action: Action::Create,
             hook: Some(hook),
-            reason: String::new(),
-            manifest: None,
-            live: None,
-            options: TaskOptions::default(),
             health_judge: Some("judge".into()),
-            images: Vec::new(),
-            error: None,
+            ..Task::new(Phase::Sync, 0, Gvk::new("batch", "v1", "Job"), "shop", "migrate")
         };
         let gates = vec!["gate".into()];
         let wave = PlannedWave { phase: Phase::Sync, wave: 0, first: 0, count: 1, timeout: None, gates };

@@ -1,6 +1,6 @@
 //! Life cycle of a hook object: making room for it, creating, releasing, deleting and stopping it.
 
-use tidegate_cluster::{ApplyRequest, Cluster, ErrorKind, WriteMode};
+use tidegate_cluster::{ApplyRequest, Cluster, ErrorKind, FinalizerRemoval, WriteMode};
 use tidegate_health::HealthError;
 use tidegate_lifecycle::operation::{Answer, CallError, ClearingResult, StopResult, hook_phase};
 use tidegate_model::{DeletePolicy, Health, Object, OperationPhase, SyncRequest, TaskOptions, annotations};
@@ -205,8 +205,16 @@ pub(super) async fn release(
     subject: &Subject<'_>,
     uid: &str,
 ) -> Result<(), CallError> {
-    let (task, finalizer) = (subject.task, annotations::HOOK_FINALIZER);
-    match cluster.remove_finalizer(&task.key(), &task.gvk, uid, finalizer, Some(subject.operation)).await {
+    let task = subject.task;
+    let request = FinalizerRemoval {
+        gvk: task.gvk.clone(),
+        namespace: task.namespace.clone(),
+        name: task.name.clone(),
+        uid: uid.to_owned(),
+        finalizer: annotations::HOOK_FINALIZER.to_owned(),
+        operation: Some(subject.operation),
+    };
+    match cluster.remove_finalizer(request).await {
         Ok(()) => Ok(()),
         Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => Ok(()),
         Err(error) => Err(call_error(&error)),

@@ -73,18 +73,6 @@ mod tests {
         Timestamp::from_millis(text.parse::<jiff::Timestamp>().unwrap().as_millisecond())
     }
 
-    fn window(kind: WindowKind, schedule: &str, duration: &str, zone: &str) -> Window {
-        Window {
-            kind,
-            schedule: schedule.to_owned(),
-            duration: duration.to_owned(),
-            time_zone: zone.to_owned(),
-            manual_sync: false,
-            sync_overrun: false,
-            description: String::new(),
-        }
-    }
-
     fn decision_text(windows: &[Window], manual: bool, began: &str, now: &str) -> String {
         let windows: Vec<ParsedWindow> =
             windows.iter().map(|window| ParsedWindow::parse(window, load_time_zone).unwrap()).collect();
@@ -99,9 +87,9 @@ mod tests {
     #[test]
     fn windows_open_and_close_a_gate() {
         use WindowKind::{Allow, Deny};
-        let office = || window(Allow, "0 9 * * *", "8h", "");
-        let lunch = || window(Deny, "0 12 * * *", "1h", "");
-        let evening = || window(Allow, "0 20 * * *", "1h", "");
+        let office = || Window::new(Allow, "0 9 * * *", "8h", "");
+        let lunch = || Window::new(Deny, "0 12 * * *", "1h", "");
+        let evening = || Window::new(Allow, "0 20 * * *", "1h", "");
         let manual = |window| Window { manual_sync: true, ..window };
         let overrun = |window| Window { sync_overrun: true, ..window };
         let closed = "sync window w does not allow syncs until 2026-03-02T";
@@ -145,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_window_follows_the_clock_of_its_time_zone() {
-        let office = [window(WindowKind::Allow, "0 9 * * *", "8h", "Europe/Berlin")];
+        let office = [Window::new(WindowKind::Allow, "0 9 * * *", "8h", "Europe/Berlin")];
         for (now, is_open) in [
             ("2026-03-02T08:30:00Z", true),
             ("2026-03-02T07:30:00Z", false),
@@ -160,14 +148,14 @@ mod tests {
     #[test]
     fn an_invalid_window_is_rejected() {
         let table = [
-            (window(WindowKind::Allow, "0 9 * *", "8h", ""), "has 4 fields"),
-            (window(WindowKind::Allow, "0 9 * * *", "long", ""), "duration: "),
-            (window(WindowKind::Allow, "0 9 * * *", "0s", ""), "never open"),
+            (Window::new(WindowKind::Allow, "0 9 * *", "8h", ""), "has 4 fields"),
+            (Window::new(WindowKind::Allow, "0 9 * * *", "long", ""), "duration: "),
+            (Window::new(WindowKind::Allow, "0 9 * * *", "0s", ""), "never open"),
             (
-                window(WindowKind::Allow, "0 9 * * *", "8h", "Europe/Atlantis"),
+                Window::new(WindowKind::Allow, "0 9 * * *", "8h", "Europe/Atlantis"),
                 "time zone \"Europe/Atlantis\" is not in",
             ),
-            (window(WindowKind::Allow, "0 9 * * *", "8h", "../../../etc/passwd"), "is not in"),
+            (Window::new(WindowKind::Allow, "0 9 * * *", "8h", "../../../etc/passwd"), "is not in"),
         ];
         for (window, wrong) in table {
             let error = ParsedWindow::parse(&window, load_time_zone).unwrap_err();

@@ -3,11 +3,12 @@
 
 use std::rc::Rc;
 
+use jiff::civil::DateTime;
 use mlua::{Function, Lua, Table, Value};
 use tidegate_model::Timestamp;
 
 use super::budget::{Budget, CALL_STEPS};
-use super::calendar::{CalendarTime, seconds_since_epoch};
+use super::calendar::{date_time, format_time, seconds_since_epoch};
 use super::convert::type_name;
 
 /// Libraries that `require` returns.
@@ -74,30 +75,29 @@ fn date_function(lua: &Lua, budget: Rc<Budget>, now: Timestamp) -> mlua::Result<
     lua.create_function(move |lua, (format, seconds): (Option<String>, Option<f64>)| {
         budget.take_steps(CALL_STEPS)?;
         let seconds = seconds.map_or(now.as_seconds(), |seconds| seconds as i64);
-        let moment = CalendarTime::from_seconds(seconds)
-            .ok_or_else(|| mlua::Error::runtime("the time is out of range"))?;
+        let moment = date_time(seconds).ok_or_else(|| mlua::Error::runtime("the time is out of range"))?;
         let format = format.as_deref().unwrap_or("%c");
         let format = format.strip_prefix('!').unwrap_or(format);
         // Each directive may expand to a longer text, so the length of the format is multiplied.
         budget.take_steps_for_bytes(format.len().saturating_mul(16))?;
         if format.starts_with("*t") {
-            return calendar_table(lua, &moment).map(Value::Table);
+            return calendar_table(lua, moment).map(Value::Table);
         }
-        Ok(Value::String(lua.create_string(moment.format(format))?))
+        Ok(Value::String(lua.create_string(format_time(moment, format))?))
     })
 }
 
-fn calendar_table(lua: &Lua, moment: &CalendarTime) -> mlua::Result<Table> {
+fn calendar_table(lua: &Lua, moment: DateTime) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     for (name, value) in [
-        ("year", moment.year),
-        ("month", moment.month),
-        ("day", moment.day),
-        ("hour", moment.hour),
-        ("min", moment.minute),
-        ("sec", moment.second),
-        ("wday", moment.weekday + 1),
-        ("yday", moment.day_of_year),
+        ("year", moment.year()),
+        ("month", moment.month().into()),
+        ("day", moment.day().into()),
+        ("hour", moment.hour().into()),
+        ("min", moment.minute().into()),
+        ("sec", moment.second().into()),
+        ("wday", moment.weekday().to_sunday_one_offset().into()),
+        ("yday", moment.day_of_year()),
     ] {
         table.set(name, value)?;
     }

@@ -1,7 +1,6 @@
 //! Tests writes as another user, with reads under Tidegate's own identity.
 
-use tidegate_cluster::{Cluster, DeleteRequest, Detail, Right, Scope};
-use tidegate_model::ObjectKey;
+use tidegate_cluster::{Cluster, DeleteRequest, Detail, FinalizerRemoval, Right, Scope};
 
 use super::*;
 
@@ -38,8 +37,8 @@ async fn write_all(cluster: &dyn Cluster) {
     cluster.put(found.clone(), None).await.unwrap();
     cluster.put_status(found.clone(), None).await.unwrap();
     cluster.delete(DeleteRequest::for_object(&found)).await.unwrap();
-    let key = ObjectKey::new("", "ConfigMap", "shop", "a");
-    cluster.remove_finalizer(&key, &config_map_gvk(), "", "f", None).await.unwrap();
+    let removal = FinalizerRemoval { uid: String::new(), ..FinalizerRemoval::for_object(&found, "f") };
+    cluster.remove_finalizer(removal).await.unwrap();
 }
 
 async fn read_all(cluster: &dyn Cluster) {

@@ -1,6 +1,8 @@
 //! Tests how responses are interpreted.
 
-use tidegate_cluster::{Backpressure, Cluster as _, DeleteRequest, ErrorKind, Propagation, Scope};
+use tidegate_cluster::{
+    Backpressure, Cluster as _, DeleteRequest, ErrorKind, FinalizerRemoval, Propagation, Scope,
+};
 use tokio::time::Instant;
 
 use super::*;
@@ -405,11 +407,17 @@ async fn a_finalizer_is_removed_despite_conflicts_and_missing_objects() {
             _ => None,
         }
     });
-    let key = |name: &str| tidegate_model::ObjectKey::new("", "ConfigMap", "shop", name);
     let remove = |name: &str, uid: &str, finalizer: &str| {
-        let (cluster, key, uid, finalizer) =
-            (cluster.clone(), key(name), uid.to_owned(), finalizer.to_owned());
-        async move { cluster.remove_finalizer(&key, &config_map_gvk(), &uid, &finalizer, None).await }
+        let request = FinalizerRemoval {
+            gvk: config_map_gvk(),
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            finalizer: finalizer.to_owned(),
+            operation: None,
+        };
+        let cluster = cluster.clone();
+        async move { cluster.remove_finalizer(request).await }
     };
     remove("gone", "u", "x").await.unwrap();
     remove("a", "another", "x").await.unwrap();

@@ -130,6 +130,20 @@ pub(crate) fn append_alternatives(reason: &str, done: &str, others: &str) -> Str
     }
 }
 
+/// Returns an Application's name with the namespace of its ApplicationSet, such as `argocd/dev-a`. `set` is
+/// the ApplicationSet, as `namespace/name`.
+pub(crate) fn qualify_name(set: &str, name: &str) -> String {
+    match set.split_once('/') {
+        Some((namespace, _)) => format!("{namespace}/{name}"),
+        None => name.to_owned(),
+    }
+}
+
+/// Describes the command that skips an Application.
+pub(crate) fn describe_skip(set: &str, name: &str) -> String {
+    format!("`tidegate appset skip {set} --app {name} --reason TEXT` continues without the Application")
+}
+
 /// Formats a step index, such as `step 2 of 3`.
 pub(crate) fn step_name(index: u32, count: usize) -> String {
     format!("step {} of {count}", index.saturating_add(1))

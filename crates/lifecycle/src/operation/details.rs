@@ -30,15 +30,6 @@ pub struct Details {
 
 impl LogRecord for Details {
     type Earlier = Self;
-    const HIGHEST_KIND: u16 = 1;
-
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
-
-    fn kind(&self) -> u16 {
-        1
-    }
 }
 
 impl StreamRecords for OperationEvent {

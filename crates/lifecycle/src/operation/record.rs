@@ -7,12 +7,7 @@ use super::state::State;
 
 impl LogRecord for OperationEvent {
     type Earlier = Self;
-
     const HIGHEST_KIND: u16 = 41;
-
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
 
     fn kind(&self) -> u16 {
         match self {
@@ -63,14 +58,4 @@ impl LogRecord for OperationEvent {
 
 impl LogRecord for State {
     type Earlier = Self;
-
-    const HIGHEST_KIND: u16 = 1;
-
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
-
-    fn kind(&self) -> u16 {
-        1
-    }
 }

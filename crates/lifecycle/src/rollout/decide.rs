@@ -5,15 +5,13 @@ mod rejection;
 mod reports;
 mod user_requests;
 
-use std::collections::BTreeSet;
-
 use tidegate_model::{Digest, Timestamp};
 
 use super::event::{Event, MemberRecord};
 use super::input::Input;
 use super::request::{MemberSpec, Request};
 use super::state::{End, Progress, Rollout, Stage, State, StopOutcome};
-use crate::fleet::{Assignment, assign_step};
+use crate::fleet::{Assignment, assign_step, collect_unique_names};
 
 pub use rejection::Rejection;
 
@@ -34,10 +32,7 @@ pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Event>
 
 /// Starts a rollout, and assigns each Application to a step. The recorded assignment never changes.
 fn start_rollout(request: &Request, now: Timestamp) -> Result<Vec<Event>, Rejection> {
-    let mut names = BTreeSet::new();
-    if let Some(twice) = request.members.iter().find(|member| !names.insert(&member.name)) {
-        return Err(Rejection::DuplicateName { set: request.set.clone(), member: twice.name.clone() });
-    }
+    collect_unique_names(&request.set, request.members.iter().map(|member| &member.name))?;
     let place = |member: &MemberSpec| {
         let place = assign_step(request.steps.iter().map(|step| step.expressions.as_slice()), &member.labels);
         MemberRecord { place, ..member_record(member) }

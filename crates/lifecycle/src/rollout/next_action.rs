@@ -4,6 +4,7 @@ use tidegate_model::Timestamp;
 
 use super::state::{End, Member, Progress, Rollout, Stage, State};
 use crate::NextAction;
+use crate::fleet::{describe_skip, qualify_name};
 use crate::operation::Verdict;
 
 #[cfg(test)]
@@ -62,18 +63,11 @@ pub(super) fn next_action(state: &State, now: Timestamp) -> NextAction {
 
 impl Wait<'_> {
     fn action(&self, set: &str) -> NextAction {
-        let full = |name: &str| match set.split_once('/') {
-            Some((namespace, _)) => format!("{namespace}/{name}"),
-            None => name.to_owned(),
-        };
+        let full = |name: &str| qualify_name(set, name);
         let explain =
             |name: &str| format!("`tidegate app explain {}` shows the Application's state", full(name));
         let resume = format!("tidegate appset resume {set}");
-        let skip = |name: &str| {
-            format!(
-                "`tidegate appset skip {set} --app {name} --reason TEXT` continues without the Application"
-            )
-        };
+        let skip = |name: &str| describe_skip(set, name);
         match self {
             Self::Start => NextAction::wait("the first step is evaluated"),
             Self::Resume => NextAction::run(resume, "continues the rollout"),

@@ -14,12 +14,7 @@ const REVISIONS_MAX: usize = 5;
 
 impl LogRecord for Event {
     type Earlier = Self;
-
     const HIGHEST_KIND: u16 = 28;
-
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
 
     fn kind(&self) -> u16 {
         match self {
@@ -57,16 +52,6 @@ impl LogRecord for Event {
 
 impl LogRecord for State {
     type Earlier = Self;
-
-    const HIGHEST_KIND: u16 = 1;
-
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
-
-    fn kind(&self) -> u16 {
-        1
-    }
 }
 
 /// Details of a rollout, as shown in lists. The log keeps the details longer than the events. Their layout is
@@ -127,16 +112,6 @@ impl Details {
 
 impl LogRecord for Details {
     type Earlier = Self;
-
-    const HIGHEST_KIND: u16 = 1;
-
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
-
-    fn kind(&self) -> u16 {
-        1
-    }
 }
 
 impl StreamRecords for Event {

@@ -8,42 +8,21 @@ use tidegate_model::{Digest, OperationId, Timestamp};
 
 use super::input::MemberObservation;
 use super::request::{DeployedState, Options, Step, Target};
-use crate::fleet::{Assignment, Attribution, CallFailures};
+use crate::fleet::{self, Assignment, Attribution, CallFailures};
 use crate::operation::GateAnswer;
 
 /// State of one rollout: a fold over its events.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub enum State {
-    /// No event has been recorded yet.
-    #[default]
-    New,
-    /// The rollout has begun but hasn't finished.
-    Running(Box<Rollout>),
-    /// The rollout has finished.
-    Finished(Box<Rollout>),
-}
+pub type State = fleet::State<Rollout>;
 
 impl State {
     /// Returns the rollout, if there is one.
     pub fn rollout(&self) -> Option<&Rollout> {
-        match self {
-            Self::New => None,
-            Self::Running(rollout) | Self::Finished(rollout) => Some(rollout),
-        }
-    }
-
-    /// Returns true if the rollout has finished.
-    pub fn is_finished(&self) -> bool {
-        matches!(self, Self::Finished(_))
+        self.content()
     }
 
     /// Returns the name of the state, for messages about illegal events and rejected inputs.
     pub fn name(&self) -> String {
-        match self {
-            Self::New => "New".to_owned(),
-            Self::Running(rollout) => rollout.stage.name(),
-            Self::Finished(_) => "Finished".to_owned(),
-        }
+        self.name_with(|rollout| rollout.stage.name())
     }
 }
 
@@ -155,15 +134,7 @@ pub enum End {
 }
 
 /// Outcome of a finished rollout.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
-    /// Type of outcome.
-    pub end: End,
-    /// Final message.
-    pub message: String,
-    /// End time.
-    pub at: Timestamp,
-}
+pub type Outcome = fleet::Outcome<End>;
 
 /// State of a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

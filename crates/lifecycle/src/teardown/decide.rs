@@ -3,8 +3,6 @@
 
 mod rejection;
 
-use std::collections::BTreeSet;
-
 use tidegate_model::Timestamp;
 
 use super::event::{Event, MemberRecord};
@@ -12,7 +10,9 @@ use super::input::{Input, MemberObservation, ObjectPresence, UserRequest};
 use super::order::Order;
 use super::request::{MemberSpec, Request};
 use super::state::{End, Member, Progress, State, Teardown};
-use crate::fleet::{Attribution, Scope, append_alternatives, join_names, join_names_by_place};
+use crate::fleet::{
+    Attribution, Scope, append_alternatives, collect_unique_names, join_names, join_names_by_place,
+};
 use crate::operation::CallError;
 
 pub use rejection::Rejection;
@@ -34,10 +34,7 @@ pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Event>
 
 /// Starts a teardown, and assigns each Application to a step. The recorded assignment never changes.
 fn start_teardown(request: &Request, now: Timestamp) -> Result<Vec<Event>, Rejection> {
-    let mut names = BTreeSet::new();
-    if let Some(twice) = request.members.iter().find(|member| !names.insert(&member.name)) {
-        return Err(Rejection::DuplicateName { set: request.set.clone(), member: twice.name.clone() });
-    }
+    let names = collect_unique_names(&request.set, request.members.iter().map(|member| &member.name))?;
     let started = Event::Created {
         set: request.set.clone(),
         uid: request.uid.clone(),

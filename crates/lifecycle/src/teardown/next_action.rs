@@ -2,6 +2,7 @@
 
 use super::state::{End, Member, Progress, Stage, State, Teardown};
 use crate::NextAction;
+use crate::fleet::{describe_skip, qualify_name};
 
 #[cfg(test)]
 mod tests;
@@ -37,15 +38,8 @@ pub(super) fn next_action(state: &State) -> NextAction {
 
 impl Wait<'_> {
     fn action(&self, set: &str) -> NextAction {
-        let full = |name: &str| match set.split_once('/') {
-            Some((namespace, _)) => format!("{namespace}/{name}"),
-            None => name.to_owned(),
-        };
-        let skip = |name: &str| {
-            format!(
-                "`tidegate appset skip {set} --app {name} --reason TEXT` continues without the Application"
-            )
-        };
+        let full = |name: &str| qualify_name(set, name);
+        let skip = |name: &str| describe_skip(set, name);
         match self {
             Self::Start => NextAction::wait("the first step is evaluated"),
             Self::Resume => {

@@ -10,12 +10,7 @@ use crate::fleet::count;
 
 impl LogRecord for Event {
     type Earlier = Self;
-
     const HIGHEST_KIND: u16 = 18;
-
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
 
     fn kind(&self) -> u16 {
         match self {
@@ -43,16 +38,6 @@ impl LogRecord for Event {
 
 impl LogRecord for State {
     type Earlier = Self;
-
-    const HIGHEST_KIND: u16 = 1;
-
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
-
-    fn kind(&self) -> u16 {
-        1
-    }
 }
 
 /// Details of a teardown, as shown in lists. The log keeps the details longer than the events. Their layout
@@ -90,16 +75,6 @@ impl Details {
 
 impl LogRecord for Details {
     type Earlier = Self;
-
-    const HIGHEST_KIND: u16 = 1;
-
-    fn is_earlier(_: u16) -> bool {
-        false
-    }
-
-    fn kind(&self) -> u16 {
-        1
-    }
 }
 
 impl StreamRecords for Event {

@@ -8,41 +8,20 @@ use tidegate_model::Timestamp;
 
 use super::order::Order;
 use super::request::{Approval, Options};
-use crate::fleet::{Assignment, Attribution, CallFailures};
+use crate::fleet::{self, Assignment, Attribution, CallFailures};
 
 /// State of one teardown: a fold over its events.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub enum State {
-    /// No event has been recorded yet.
-    #[default]
-    New,
-    /// The teardown has begun but hasn't finished.
-    Running(Box<Teardown>),
-    /// The teardown has finished.
-    Finished(Box<Teardown>),
-}
+pub type State = fleet::State<Teardown>;
 
 impl State {
     /// Returns the teardown, if there is one.
     pub fn teardown(&self) -> Option<&Teardown> {
-        match self {
-            Self::New => None,
-            Self::Running(teardown) | Self::Finished(teardown) => Some(teardown),
-        }
-    }
-
-    /// Returns true if the teardown has finished.
-    pub fn is_finished(&self) -> bool {
-        matches!(self, Self::Finished(_))
+        self.content()
     }
 
     /// Returns the name of the state, for messages about illegal events and rejected inputs.
     pub fn name(&self) -> String {
-        match self {
-            Self::New => "New".to_owned(),
-            Self::Running(teardown) => teardown.stage_name(),
-            Self::Finished(_) => "Finished".to_owned(),
-        }
+        self.name_with(Teardown::stage_name)
     }
 }
 
@@ -114,15 +93,7 @@ pub enum End {
 }
 
 /// Outcome of a finished teardown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
-    /// Type of outcome.
-    pub end: End,
-    /// Final message.
-    pub message: String,
-    /// End time.
-    pub at: Timestamp,
-}
+pub type Outcome = fleet::Outcome<End>;
 
 /// State of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

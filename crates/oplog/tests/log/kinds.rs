@@ -21,11 +21,6 @@ pub enum VoyageEvent {
 
 impl LogRecord for VoyageEvent {
     type Earlier = Self;
-    const HIGHEST_KIND: u16 = 1;
-
-    fn kind(&self) -> u16 {
-        1
-    }
 }
 
 impl StreamRecords for VoyageEvent {

@@ -42,11 +42,6 @@ pub struct State {
 
 impl LogRecord for State {
     type Earlier = Self;
-    const HIGHEST_KIND: u16 = 1;
-
-    fn kind(&self) -> u16 {
-        1
-    }
 }
 
 /// Details in a listing entry. The golden logs contain their format.
@@ -61,11 +56,6 @@ pub struct Details {
 
 impl LogRecord for Details {
     type Earlier = Self;
-    const HIGHEST_KIND: u16 = 1;
-
-    fn kind(&self) -> u16 {
-        1
-    }
 }
 
 impl StreamRecords for Event {

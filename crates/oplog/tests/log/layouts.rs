@@ -121,6 +121,7 @@ impl From<Event> for ChangedEvent {
 impl LogRecord for ChangedEvent {
     type Earlier = Event;
     const HIGHEST_KIND: u16 = 4;
+
     fn is_earlier(kind: u16) -> bool {
         kind == 2
     }
@@ -149,12 +150,9 @@ impl From<State> for ChangedState {
 impl LogRecord for ChangedState {
     type Earlier = State;
     const HIGHEST_KIND: u16 = 2;
+
     fn is_earlier(kind: u16) -> bool {
         kind == 1
-    }
-
-    fn kind(&self) -> u16 {
-        2
     }
 }
 
@@ -174,12 +172,9 @@ impl From<kit::Details> for ChangedDetails {
 impl LogRecord for ChangedDetails {
     type Earlier = kit::Details;
     const HIGHEST_KIND: u16 = 2;
+
     fn is_earlier(kind: u16) -> bool {
         kind == 1
-    }
-
-    fn kind(&self) -> u16 {
-        2
     }
 }
 

@@ -35,28 +35,23 @@ impl fmt::Display for ManifestError {
     }
 }
 
-impl From<ProblemCause> for ManifestCause {
-    fn from(cause: ProblemCause) -> Self {
-        match cause {
-            ProblemCause::Syntax { message } => Self::Syntax { message },
-            ProblemCause::Json { message } => Self::Json { message },
-            ProblemCause::DuplicateKey { key, first, second } => Self::DuplicateKey { key, first, second },
-            ProblemCause::TooDeep { limit } => Self::TooDeep { limit },
-            ProblemCause::AliasBomb { what } => Self::AliasBomb { what },
-            ProblemCause::TooMuch { what } => Self::TooMuch { what },
-        }
-    }
-}
-
 impl ManifestCause {
     /// Shifts the error down by the number of lines that precede the document.
     pub(super) fn shift_lines(self, lines_before: u64) -> Self {
         match self {
-            Self::DuplicateKey { key, first, second } => {
-                Self::DuplicateKey { key, first: first + lines_before, second: second + lines_before }
+            Self::Yaml(ProblemCause::DuplicateKey { key, first, second }) => {
+                ProblemCause::DuplicateKey { key, first: first + lines_before, second: second + lines_before }
+                    .into()
             }
             other => other,
         }
+    }
+}
+
+fn describe_problem(problem: &ProblemCause) -> String {
+    match problem {
+        ProblemCause::TooDeep { .. } => format!("{problem}; flatten the manifest"),
+        problem => problem.to_string(),
     }
 }
 
@@ -87,46 +82,9 @@ pub enum ManifestCause {
         /// Offset of the first invalid byte.
         offset: usize,
     },
-    /// The text is not valid YAML.
-    #[error("not valid YAML: {message}")]
-    Syntax {
-        /// Message from the parser without the location.
-        message: String,
-    },
-    /// The text of a `.json` file is not valid JSON.
-    #[error("not valid JSON: {message}")]
-    Json {
-        /// Message from the parser without the location.
-        message: String,
-    },
-    /// A map contains the same key twice.
-    #[error("duplicate key {key:?} in one map, on lines {first} and {second}; remove one of them")]
-    DuplicateKey {
-        /// The key as written in the file.
-        key: String,
-        /// Line of the first occurrence, starting at 1.
-        first: u64,
-        /// Line of the second occurrence.
-        second: u64,
-    },
-    /// Maps and lists are nested too deeply.
-    #[error("nested deeper than {limit} levels; flatten the manifest")]
-    TooDeep {
-        /// Maximum nesting depth.
-        limit: usize,
-    },
-    /// Aliases expand to far more content than the file contains.
-    #[error("the aliases (`*name`) expand to {what}; replace the aliases with their values")]
-    AliasBomb {
-        /// Description of the limit that was exceeded.
-        what: String,
-    },
-    /// Another limit was exceeded, such as the number of nodes.
-    #[error("too large: {what}; split the file")]
-    TooMuch {
-        /// Description of the limit that was exceeded.
-        what: String,
-    },
+    /// The text is not valid YAML or JSON, or exceeds a limit.
+    #[error("{}", describe_problem(.0))]
+    Yaml(#[from] ProblemCause),
     /// The document is not a Kubernetes object.
     #[error("{0}")]
     Object(#[from] InvalidObject),

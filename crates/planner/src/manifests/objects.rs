@@ -92,7 +92,7 @@ fn add_target(reader: &mut Reader<'_>, node: Node, lines_before: u64, document: 
             let origin = Origin { file: reader.file.to_owned(), line, document };
             reader.targets.push(Target { object, origin });
         }
-        Err(error) => reader.add_error(line, label, error.into()),
+        Err(error) => reader.add_error(line, label, error),
     }
 }
 

@@ -1,12 +1,11 @@
 //! Helpers that build plans from short texts and format plans as short texts.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use serde_json::json;
 use tidegate_model::{
-    Cascade, Destination, Discovery, LiveObject, Object, ObjectKey, OperationId, RetryPolicy, Severity,
-    SyncOptions, SyncRequest, Timestamp, Tracking, TrackingMethod, WaitFor,
+    Cascade, Destination, Discovery, LiveObject, Object, ObjectKey, OperationId, Severity, SyncOptions,
+    SyncRequest, Timestamp, TrackingMethod,
 };
 use tidegate_planner::{Limits, PlanInput, PlanResult, Target, manifests, plan};
 
@@ -31,22 +30,9 @@ pub struct Case {
 pub fn case(yaml: &str) -> Case {
     Case {
         request: SyncRequest {
-            application: "app".to_owned(),
-            namespace: "shop".to_owned(),
-            destination: Destination::Simulated,
             revision: "0123456789".to_owned(),
             options: SyncOptions { prune: true, ..SyncOptions::default() },
-            selection: Vec::new(),
-            retry: RetryPolicy::default(),
-            deadline: None::<Duration>,
-            wait: WaitFor::Synced,
-            wave_delay: None,
-            initiated_by: String::new(),
-            sources: Vec::new(),
-            ignore_differences: Vec::new(),
-            tracking: Tracking::default(),
-            claim: None,
-            deletion: None,
+            ..SyncRequest::new("app", "shop", Destination::Simulated)
         },
         targets: targets(yaml),
         live: Vec::new(),

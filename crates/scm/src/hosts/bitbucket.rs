@@ -4,7 +4,9 @@ use serde::Deserialize;
 use tidegate_generate::PullRequest;
 use tidegate_model::argo::{PullRequestBitbucket, ScmBitbucket};
 
-use super::{BranchTip, NamedObject, Protocol, PullRequestHost, Repository, RepositoryHost};
+use super::{
+    BranchTip, Links, NamedObject, Protocol, PullRequestHost, Repository, RepositoryHost, find_default_tip,
+};
 use crate::api_address::{encode_path, encode_segment};
 use crate::conversation::{Conversation, query_of};
 use crate::http_client::Authorities;
@@ -48,25 +50,6 @@ struct RepositoryRow {
     mainbranch: Option<NamedObject>,
     #[serde(default)]
     links: Links,
-}
-
-#[derive(Default, Deserialize)]
-struct Links {
-    #[serde(default)]
-    clone: Vec<Link>,
-}
-
-#[derive(Deserialize)]
-struct Link {
-    name: String,
-    href: String,
-}
-
-impl Links {
-    fn href(&self, name: &str) -> String {
-        let link = self.clone.iter().find(|link| link.name == name);
-        link.map(|link| link.href.clone()).unwrap_or_default()
-    }
 }
 
 #[derive(Deserialize)]
@@ -184,15 +167,8 @@ impl RepositoryHost for Bitbucket<'_> {
     }
 
     async fn default_tip(&self, repository: &Repository) -> Result<Option<BranchTip>, Problem> {
-        if repository.default_branch.is_empty() {
-            return Ok(None);
-        }
-        let branch = encode_segment("branch", &repository.default_branch)?;
-        let path = format!(
-            "{}/refs/branches/{branch}",
-            repository_path(&repository.organization, &repository.name)?
-        );
-        Ok(self.conversation.find::<Branch>(&path, "").await?.map(BranchTip::from))
+        let path = format!("{}/refs/branches", repository_path(&repository.organization, &repository.name)?);
+        find_default_tip::<Branch>(&self.conversation, &path, repository).await
     }
 
     async fn branch_tips(&self, repository: &Repository) -> Result<Vec<BranchTip>, Problem> {

@@ -7,7 +7,7 @@ use tidegate_model::argo::{
     BasicAuth, BearerToken, ConfigMapKey, PullRequestBitbucketServer, ScmBitbucketServer,
 };
 
-use super::{BranchTip, Protocol, PullRequestHost, Repository, RepositoryHost, trusted_authorities};
+use super::{BranchTip, Links, Protocol, PullRequestHost, Repository, RepositoryHost, trusted_authorities};
 use crate::api_address::{encode_path, encode_segment, percent_encode};
 use crate::conversation::Conversation;
 use crate::problem::Problem;
@@ -49,25 +49,6 @@ struct RepositoryRow {
 #[derive(Deserialize)]
 struct Project {
     key: String,
-}
-
-#[derive(Default, Deserialize)]
-struct Links {
-    #[serde(default)]
-    clone: Vec<Link>,
-}
-
-#[derive(Deserialize)]
-struct Link {
-    name: String,
-    href: String,
-}
-
-impl Links {
-    fn href(&self, name: &str) -> String {
-        let link = self.clone.iter().find(|link| link.name == name);
-        link.map(|link| link.href.clone()).unwrap_or_default()
-    }
 }
 
 #[derive(Deserialize)]

@@ -1,13 +1,9 @@
 //! Gitea and Forgejo. API reference: <https://docs.gitea.com/api>.
 
-use serde::Deserialize;
-use tidegate_generate::PullRequest;
 use tidegate_model::argo::{PullRequestGitea, ScmGitea, SecretKey};
 
-use super::{
-    Account, BranchTip, Protocol, Pull, PullRequestHost, Repository, RepositoryHost, has_all_labels,
-    trusted_authorities,
-};
+use super::github_format::{PullRequestClient, RepositoryRow, repository_path};
+use super::{Branch, BranchTip, Protocol, Repository, RepositoryHost, find_default_tip, trusted_authorities};
 use crate::api_address::{encode_path, encode_segment, percent_encode};
 use crate::conversation::Conversation;
 use crate::problem::Problem;
@@ -23,42 +19,6 @@ pub(crate) struct Gitea<'a> {
     owner: String,
     protocol: Protocol,
     excludes_archived: bool,
-}
-
-#[derive(Deserialize)]
-struct RepositoryRow {
-    id: u64,
-    name: String,
-    owner: Account,
-    #[serde(default)]
-    default_branch: String,
-    #[serde(default)]
-    ssh_url: String,
-    #[serde(default)]
-    clone_url: String,
-    #[serde(default)]
-    topics: Option<Vec<String>>,
-    #[serde(default)]
-    archived: bool,
-    #[serde(default)]
-    empty: bool,
-}
-
-#[derive(Deserialize)]
-struct Branch {
-    name: String,
-    commit: Commit,
-}
-
-#[derive(Deserialize)]
-struct Commit {
-    id: String,
-}
-
-impl From<Branch> for BranchTip {
-    fn from(branch: Branch) -> Self {
-        Self { name: branch.name, sha: branch.commit.id }
-    }
 }
 
 impl<'a> Gitea<'a> {
@@ -89,10 +49,6 @@ fn open_conversation<'a>(
     Conversation::new(asking.web, "Gitea", base, proof, &trusted_authorities(asking, insecure, None)?)
 }
 
-fn repository_path(owner: &str, repository: &str) -> Result<String, Problem> {
-    Ok(format!("/repos/{}/{}", encode_segment("owner", owner)?, encode_segment("repository", repository)?))
-}
-
 impl RepositoryHost for Gitea<'_> {
     async fn repositories(&self) -> Result<Vec<Repository>, Problem> {
         let owner = encode_segment("owner", &self.owner)?;
@@ -110,26 +66,12 @@ impl RepositoryHost for Gitea<'_> {
             found => found?,
         };
         let found = found.into_iter().filter(|one| !(self.excludes_archived && one.archived));
-        let repository = |one: RepositoryRow| Repository {
-            id: one.id.to_string(),
-            organization: one.owner.login,
-            name: one.name,
-            url: self.protocol.clone_url(one.ssh_url, one.clone_url),
-            // The server reports a default branch even if the repository is empty.
-            default_branch: if one.empty { String::new() } else { one.default_branch },
-            labels: one.topics.unwrap_or_default(),
-        };
-        Ok(found.map(repository).collect())
+        Ok(found.map(|one| one.into_repository(self.protocol)).collect())
     }
 
     async fn default_tip(&self, repository: &Repository) -> Result<Option<BranchTip>, Problem> {
-        if repository.default_branch.is_empty() {
-            return Ok(None);
-        }
-        let branch = encode_segment("branch", &repository.default_branch)?;
-        let path =
-            format!("{}/branches/{branch}", repository_path(&repository.organization, &repository.name)?);
-        Ok(self.conversation.find::<Branch>(&path, "").await?.map(BranchTip::from))
+        let path = format!("{}/branches", repository_path(&repository.organization, &repository.name)?);
+        find_default_tip::<Branch>(&self.conversation, &path, repository).await
     }
 
     async fn branch_tips(&self, repository: &Repository) -> Result<Vec<BranchTip>, Problem> {
@@ -145,30 +87,16 @@ impl RepositoryHost for Gitea<'_> {
     }
 }
 
-/// Client for the pull requests of a repository.
-pub(crate) struct GiteaRequests<'a> {
-    conversation: Conversation<'a>,
-    path: String,
-    labels: Vec<String>,
-}
-
-impl<'a> GiteaRequests<'a> {
-    pub fn new(asking: RequestContext<'a>, generator: &PullRequestGitea) -> Result<Self, Problem> {
-        let PullRequestGitea { owner, repo, api, token_ref, labels, insecure, .. } = generator;
-        let talk = open_conversation(asking, api, token_ref.as_ref(), *insecure)?;
-        Ok(Self {
-            conversation: talk,
-            path: format!("{}/pulls", repository_path(owner, repo)?),
-            labels: labels.clone(),
-        })
-    }
-}
-
-impl PullRequestHost for GiteaRequests<'_> {
-    async fn pull_requests(&self) -> Result<Vec<PullRequest>, Problem> {
-        let found: Vec<Pull> =
-            self.conversation.get_linked_pages(&self.path, &format!("state=open&{PAGE_QUERY}")).await?;
-        let pull_requests = found.into_iter().map(PullRequest::from);
-        Ok(pull_requests.filter(|one| has_all_labels(&self.labels, &one.labels)).collect())
-    }
+/// Creates the client for the pull requests of a repository.
+pub(crate) fn gitea_requests<'a>(
+    asking: RequestContext<'a>,
+    generator: &PullRequestGitea,
+) -> Result<PullRequestClient<'a>, Problem> {
+    let PullRequestGitea { owner, repo, api, token_ref, labels, insecure, .. } = generator;
+    Ok(PullRequestClient {
+        conversation: open_conversation(asking, api, token_ref.as_ref(), *insecure)?,
+        path: format!("{}/pulls", repository_path(owner, repo)?),
+        page_query: PAGE_QUERY,
+        labels: labels.clone(),
+    })
 }

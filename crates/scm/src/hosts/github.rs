@@ -1,12 +1,10 @@
 //! GitHub and GitHub Enterprise. API reference: <https://docs.github.com/rest>.
 
 use serde::Deserialize;
-use tidegate_generate::PullRequest;
 use tidegate_model::argo::{PullRequestGithub, ScmGithub, SecretKey};
 
-use super::{
-    Account, BranchTip, End, Protocol, Pull, PullRequestHost, Repository, RepositoryHost, has_all_labels,
-};
+use super::github_format::{End, PullRequestClient, RepositoryRow, repository_path};
+use super::{BranchTip, Protocol, Repository, RepositoryHost, find_default_tip};
 use crate::api_address::{encode_path, encode_segment, percent_encode};
 use crate::conversation::Conversation;
 use crate::github_apps::App;
@@ -25,23 +23,6 @@ pub(crate) struct Github<'a> {
     organization: String,
     protocol: Protocol,
     excludes_archived: bool,
-}
-
-#[derive(Deserialize)]
-struct RepositoryRow {
-    id: u64,
-    name: String,
-    owner: Account,
-    #[serde(default)]
-    default_branch: Option<String>,
-    #[serde(default)]
-    ssh_url: String,
-    #[serde(default)]
-    clone_url: String,
-    #[serde(default)]
-    topics: Option<Vec<String>>,
-    #[serde(default)]
-    archived: bool,
 }
 
 #[derive(Deserialize)]
@@ -98,33 +79,17 @@ fn open_conversation<'a>(
     Conversation::new(asking.web, "GitHub", base, proof, &Authorities::System)
 }
 
-fn repository_path(owner: &str, repository: &str) -> Result<String, Problem> {
-    Ok(format!("/repos/{}/{}", encode_segment("owner", owner)?, encode_segment("repository", repository)?))
-}
-
 impl RepositoryHost for Github<'_> {
     async fn repositories(&self) -> Result<Vec<Repository>, Problem> {
         let path = format!("/orgs/{}/repos", encode_segment("organization", &self.organization)?);
         let found: Vec<RepositoryRow> = self.conversation.get_linked_pages(&path, PAGE_QUERY).await?;
         let found = found.into_iter().filter(|one| !(self.excludes_archived && one.archived));
-        let repository = |one: RepositoryRow| Repository {
-            id: one.id.to_string(),
-            organization: one.owner.login,
-            name: one.name,
-            url: self.protocol.clone_url(one.ssh_url, one.clone_url),
-            default_branch: one.default_branch.unwrap_or_default(),
-            labels: one.topics.unwrap_or_default(),
-        };
-        Ok(found.map(repository).collect())
+        Ok(found.map(|one| one.into_repository(self.protocol)).collect())
     }
 
     async fn default_tip(&self, repository: &Repository) -> Result<Option<BranchTip>, Problem> {
-        if repository.default_branch.is_empty() {
-            return Ok(None);
-        }
-        let branch = encode_segment("branch", &repository.default_branch)?;
-        let path = format!("{}/branches/{branch}", self.path_of(repository)?);
-        Ok(self.conversation.find::<Branch>(&path, "").await?.map(BranchTip::from))
+        let path = format!("{}/branches", self.path_of(repository)?);
+        find_default_tip::<Branch>(&self.conversation, &path, repository).await
     }
 
     async fn branch_tips(&self, repository: &Repository) -> Result<Vec<BranchTip>, Problem> {
@@ -139,27 +104,16 @@ impl RepositoryHost for Github<'_> {
     }
 }
 
-/// Client for the pull requests of a repository.
-pub(crate) struct GithubRequests<'a> {
-    conversation: Conversation<'a>,
-    path: String,
-    labels: Vec<String>,
-}
-
-impl<'a> GithubRequests<'a> {
-    pub fn new(asking: RequestContext<'a>, generator: &PullRequestGithub) -> Result<Self, Problem> {
-        let (token, app) = (generator.token_ref.as_ref(), &generator.app_secret_name);
-        let talk = open_conversation(asking, &generator.api, token, (app, &generator.owner))?;
-        let path = format!("{}/pulls", repository_path(&generator.owner, &generator.repo)?);
-        Ok(Self { conversation: talk, path, labels: generator.labels.clone() })
-    }
-}
-
-impl PullRequestHost for GithubRequests<'_> {
-    async fn pull_requests(&self) -> Result<Vec<PullRequest>, Problem> {
-        let found: Vec<Pull> =
-            self.conversation.get_linked_pages(&self.path, &format!("state=open&{PAGE_QUERY}")).await?;
-        let pull_requests = found.into_iter().map(PullRequest::from);
-        Ok(pull_requests.filter(|one| has_all_labels(&self.labels, &one.labels)).collect())
-    }
+/// Creates the client for the pull requests of a repository.
+pub(crate) fn github_requests<'a>(
+    asking: RequestContext<'a>,
+    generator: &PullRequestGithub,
+) -> Result<PullRequestClient<'a>, Problem> {
+    let (token, app) = (generator.token_ref.as_ref(), &generator.app_secret_name);
+    Ok(PullRequestClient {
+        conversation: open_conversation(asking, &generator.api, token, (app, &generator.owner))?,
+        path: format!("{}/pulls", repository_path(&generator.owner, &generator.repo)?),
+        page_query: PAGE_QUERY,
+        labels: generator.labels.clone(),
+    })
 }

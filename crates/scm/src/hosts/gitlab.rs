@@ -5,7 +5,10 @@ use serde_json::Value;
 use tidegate_generate::PullRequest;
 use tidegate_model::argo::{ConfigMapKey, PullRequestGitlab, ScmGitlab, SecretKey};
 
-use super::{BranchTip, Protocol, PullRequestHost, Repository, RepositoryHost, trusted_authorities};
+use super::{
+    Branch, BranchTip, Protocol, PullRequestHost, Repository, RepositoryHost, find_default_tip,
+    trusted_authorities,
+};
 use crate::api_address::{encode_path, encode_segment, percent_encode};
 use crate::conversation::Conversation;
 use crate::problem::Problem;
@@ -46,23 +49,6 @@ struct RepositoryRow {
 #[derive(Deserialize)]
 struct Namespace {
     full_path: String,
-}
-
-#[derive(Deserialize)]
-struct Branch {
-    name: String,
-    commit: Commit,
-}
-
-#[derive(Deserialize)]
-struct Commit {
-    id: String,
-}
-
-impl From<Branch> for BranchTip {
-    fn from(branch: Branch) -> Self {
-        Self { name: branch.name, sha: branch.commit.id }
-    }
 }
 
 #[derive(Deserialize)]
@@ -150,12 +136,8 @@ impl RepositoryHost for Gitlab<'_> {
     }
 
     async fn default_tip(&self, repository: &Repository) -> Result<Option<BranchTip>, Problem> {
-        if repository.default_branch.is_empty() {
-            return Ok(None);
-        }
-        let branch = encode_segment("branch", &repository.default_branch)?;
-        let path = format!("/projects/{}/repository/branches/{branch}", repository.id);
-        Ok(self.conversation.find::<Branch>(&path, "").await?.map(BranchTip::from))
+        let path = format!("/projects/{}/repository/branches", repository.id);
+        find_default_tip::<Branch>(&self.conversation, &path, repository).await
     }
 
     async fn branch_tips(&self, repository: &Repository) -> Result<Vec<BranchTip>, Problem> {

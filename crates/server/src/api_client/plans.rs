@@ -28,11 +28,11 @@ impl ApiClient {
         match request {
             Request::Plans { name, .. } => self.list_plans(name.as_deref()).await,
             Request::ApprovePlan { name, hash, reason, .. } => {
-                self.act_on_plan(name, hash, ("approve", json!({"reason": reason}))).await
+                self.act_on_plan(name, hash, "approve", json!({"reason": reason})).await
             }
             Request::SyncPlan { name, hash, allow_drift, reason, .. } => {
                 let body = add_reason(json!({"allowDrift": allow_drift}), reason);
-                self.act_on_plan(name, hash, ("sync", body)).await
+                self.act_on_plan(name, hash, "sync", body).await
             }
             _ => Err(ServiceError::refused(
                 "this request is available only for a local process, not with --server",
@@ -86,7 +86,7 @@ impl ApiClient {
     }
 
     async fn list_plans(&self, name: Option<&str>) -> Result<Vec<PlanSummary>, ServiceError> {
-        self.list_all("/api/v1/plans", ("application", name)).await
+        self.list_all("/api/v1/plans", "application", name).await
     }
 
     /// Returns the full hash of the application's plan with the given hash prefix.
@@ -108,10 +108,11 @@ impl ApiClient {
         &self,
         name: &str,
         hash: &str,
-        (what, body): (&str, Value),
+        action: &str,
+        body: Value,
     ) -> Result<Vec<PlanSummary>, ServiceError> {
         let hash = self.resolve_hash(name, hash).await?;
-        let line = self.0.send(ApiRequest::post(&format!("/api/v1/plans/{hash}/{what}"), body)).await?;
+        let line = self.0.send(ApiRequest::post(&format!("/api/v1/plans/{hash}/{action}"), body)).await?;
         Ok(vec![line])
     }
 }

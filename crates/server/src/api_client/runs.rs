@@ -10,7 +10,7 @@ use super::api_request::encode_segment;
 impl ApiClient {
     /// Returns the rollouts and deletions of one ApplicationSet or of all ApplicationSets, oldest first.
     pub async fn runs(&self, set: Option<&str>) -> Result<Vec<RunSummary>, ServiceError> {
-        let mut lines: Vec<RunSummary> = self.list_all("/api/v1/runs", ("applicationSet", set)).await?;
+        let mut lines: Vec<RunSummary> = self.list_all("/api/v1/runs", "applicationSet", set).await?;
         lines.reverse();
         Ok(lines)
     }

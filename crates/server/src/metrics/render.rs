@@ -26,7 +26,8 @@ use super::{Metrics, lock};
 pub(crate) fn render_metrics(
     metrics: &Metrics,
     engine: Option<&Engine>,
-    (service, appsets): (Option<&ApplicationService>, Option<&AppSetService>),
+    service: Option<&ApplicationService>,
+    appsets: Option<&AppSetService>,
     streams: u64,
 ) -> String {
     let mut text = MetricsText::default();

@@ -214,8 +214,7 @@ impl Provider {
     ) -> Result<Claims, ProviderError> {
         let endpoints = self.endpoints(settings).await?;
         let tokens = self.exchange_code(settings, &endpoints, returned).await?;
-        let mut claims =
-            self.verify_id_token(settings, &endpoints, (&tokens.id_token, returned.nonce)).await?;
+        let mut claims = self.verify_id_token(settings, &endpoints, &tokens.id_token, returned.nonce).await?;
         if let (true, Some(userinfo), Some(access)) =
             (settings.claim_names.needs_more_claims(&claims), &endpoints.userinfo, &tokens.access_token)
         {
@@ -256,7 +255,8 @@ impl Provider {
         &self,
         settings: &OidcSettings,
         endpoints: &Endpoints,
-        (token, nonce): (&str, &str),
+        token: &str,
+        nonce: &str,
     ) -> Result<Claims, ProviderError> {
         let (issuer, client_id) = (settings.issuer.as_str(), settings.client_id.as_str());
         let expected = ExpectedClaims { issuer, client_id, nonce, algorithms: &endpoints.algorithms };

@@ -4,9 +4,9 @@ use http::StatusCode;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tidegate_app_controller::ApplicationService;
 use tidegate_app_controller::listing::{ApplicationFilter, LabelTerm, OrderBy, PageStart};
 use tidegate_app_controller::sync_request::{SyncParameters, sync_operation};
+use tidegate_app_controller::{ApplicationService, DeletionOptions};
 use tidegate_application::AppKey;
 use tidegate_application::credentials;
 use tidegate_application::operation::{from_selector, set_reason};
@@ -22,7 +22,7 @@ use tidegate_views::deletion::DeletionPlan;
 use tidegate_views::differences::{self, Differences};
 use tidegate_views::plan::{self, PlanDocument};
 
-use crate::pagination::{self, Page};
+use crate::pagination::{self, Page, PageQuery, PageRequest};
 use crate::problem::{Code, Problem};
 use crate::query::{NoParameters, both_schema};
 use crate::route::{
@@ -128,11 +128,8 @@ const REFRESH: &str = "/api/v1/applications/{namespace}/{name}/refresh";
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ListQuery {
-    /// Maximum number of items, from 1 to 500 (default: 100).
-    #[schemars(transform = pagination::add_limit_bounds)]
-    limit: Option<u32>,
-    /// Value of `next` in the previous page.
-    page: Option<String>,
+    #[serde(flatten)]
+    page: PageQuery,
     /// Number of items to skip; an alternative to `page` for views that show a part of a changing list.
     offset: Option<u32>,
     /// Sort key (default: name).
@@ -168,9 +165,8 @@ async fn list_page<T>(
     called: &str,
     show: impl Fn(&Application) -> T,
 ) -> Result<ApplicationPage<T>, Problem> {
-    let ListQuery { limit, page, offset, sort, reverse, project, sync, health, operation, name, label } =
-        call.query;
-    let limit = pagination::parse_limit(limit)?;
+    let ListQuery { page, offset, sort, reverse, project, sync, health, operation, name, label } = call.query;
+    let PageRequest { list, limit, after } = page.parse((called, sort, reverse))?;
     let labels = label
         .map(|text| LabelTerm::parse(&text))
         .transpose()
@@ -183,12 +179,11 @@ async fn list_page<T>(
         name: name.unwrap_or_default(),
         labels: labels.unwrap_or_default(),
     };
-    let of = (called, sort, reverse);
-    let begins = match (page, offset) {
+    let begins = match (after, offset) {
         (Some(_), Some(_)) => {
             return Err(Problem::bad_request("page and offset cannot be combined: use one of them"));
         }
-        (Some(word), None) => PageStart::After(pagination::decode_position(&of, &word)?),
+        (Some(place), None) => PageStart::After(place),
         (None, offset) => {
             PageStart::Offset(usize::try_from(offset.unwrap_or_default()).unwrap_or(usize::MAX))
         }
@@ -197,7 +192,7 @@ async fn list_page<T>(
     let found = service.page(&wanted, (sort, reverse), &begins, limit);
     let page = Page {
         items: found.applications.iter().map(|one| show(one)).collect(),
-        next: found.next.map(|place| pagination::encode_position(&of, &place)),
+        next: found.next.map(|place| pagination::encode_position(&list, &place)),
         matching: u64::try_from(found.matching).unwrap_or(u64::MAX),
     };
     Ok(ApplicationPage { page, problems: service.problems() })
@@ -235,17 +230,6 @@ async fn get(call: Call) -> Result<Application, Problem> {
     Ok(find_application(&call).await?.1)
 }
 
-/// Filter for objects.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default)]
-struct ResourcesQuery {
-    /// Maximum number of items, from 1 to 500 (default: 100).
-    #[schemars(transform = pagination::add_limit_bounds)]
-    limit: Option<u32>,
-    /// Value of `next` in the previous page.
-    page: Option<String>,
-}
-
 /// Sort key of an application's objects: wave, group, kind, namespace and name.
 type ResourcePosition = (i64, String, String, String, String);
 
@@ -265,23 +249,14 @@ struct ResourceSummary {
     health_rule: Option<String>,
 }
 
-async fn resources(call: Call<ResourcesQuery>) -> Result<Page<ResourceSummary>, Problem> {
-    let limit = pagination::parse_limit(call.query.limit)?;
-    let of = ("resources", call.path_parameter("namespace"), call.path_parameter("name"));
-    let after: Option<ResourcePosition> =
-        call.query.page.as_deref().map(|word| pagination::decode_position(&of, word)).transpose()?;
+async fn resources(call: Call<PageQuery>) -> Result<Page<ResourceSummary>, Problem> {
+    let list = ("resources", call.path_parameter("namespace"), call.path_parameter("name"));
+    let request = call.query.parse(list)?;
     let (service, application) = find_application(&call).await?;
     let key = AppKey::of(&application);
     let mut items = application.status.resources;
-    let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
     items.sort_by_cached_key(resource_position);
-    items.retain(|one| after.as_ref().is_none_or(|after| resource_position(one) > *after));
-    let has_more = items.len() > limit;
-    items.truncate(limit);
-    let next = items
-        .last()
-        .filter(|_| has_more)
-        .map(|last| pagination::encode_position(&of, &resource_position(last)));
+    let Page { items, next, matching } = request.select(items, resource_position);
     let rules = service.health_rules(&key, &items);
     let line = |(resource, health_rule)| ResourceSummary { resource, health_rule };
     Ok(Page { items: items.into_iter().zip(rules).map(line).collect(), next, matching })
@@ -367,7 +342,8 @@ struct DeletionQuery {
 
 async fn plan_deletion(call: Call<DeletionQuery>) -> Result<DeletionPlan, Problem> {
     let (service, _) = find_application(&call).await?;
-    Ok(service.plan_deletion(&application_name(&call), (call.query.cascade, call.query.no_hooks)).await?)
+    let DeletionQuery { cascade, no_hooks } = call.query;
+    Ok(service.plan_deletion(&application_name(&call), DeletionOptions { cascade, no_hooks }).await?)
 }
 
 async fn window(call: Call) -> Result<SyncWindowSummary, Problem> {
@@ -479,9 +455,7 @@ struct RollbackBody {
 async fn rollback(call: Call<NoParameters, RollbackBody>) -> Result<ApplicationSummary, Problem> {
     let (service, _) = find_application(&call).await?;
     let RollbackBody { id, prune, reason } = &call.body;
-    service
-        .rollback(&application_name(&call), *id, *prune, (call.caller.name.clone(), reason.clone()))
-        .await?;
+    service.rollback(&application_name(&call), *id, *prune, call.caller.requester(reason)).await?;
     Ok((&find_application(&call).await?.1).into())
 }
 
@@ -498,8 +472,8 @@ struct TerminateBody {
 
 async fn terminate(call: Call<NoParameters, TerminateBody>) -> Result<ApplicationSummary, Problem> {
     let (service, _) = find_application(&call).await?;
-    let (by, reason) = (call.caller.name.clone(), call.body.reason.clone());
-    service.terminate(&application_name(&call), call.body.operation, (by, reason)).await?;
+    let requester = call.caller.requester(&call.body.reason);
+    service.terminate(&application_name(&call), call.body.operation, requester).await?;
     Ok((&find_application(&call).await?.1).into())
 }
 
@@ -544,9 +518,8 @@ struct DeletedApplication {
 async fn delete_application(call: Call<DeleteQuery>) -> Result<DeletedApplication, Problem> {
     let (service, _) = find_application(&call).await?;
     let DeleteQuery { cascade, no_hooks, reason } = &call.query;
-    service
-        .delete(&application_name(&call), (*cascade, *no_hooks), call.caller.name.clone(), reason.clone())
-        .await?;
+    let options = DeletionOptions { cascade: *cascade, no_hooks: *no_hooks };
+    service.delete(&application_name(&call), options, call.caller.requester(reason)).await?;
     Ok(DeletedApplication {
         namespace: call.path_parameter("namespace").to_owned(),
         name: call.path_parameter("name").to_owned(),

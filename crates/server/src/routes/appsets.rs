@@ -11,7 +11,7 @@ use tidegate_model::{HealthStatus, StreamId, normalize_reason};
 use tidegate_views::appset_actions::{AppSetAction, AppSetDeletionPreview, AppSetExplanation};
 use tidegate_views::appset_summary::AppSetSummary;
 
-use crate::pagination::{self, Page};
+use crate::pagination::{self, Page, PageQuery, PageRequest};
 use crate::problem::{Code, Problem};
 use crate::query::{NoParameters, both_schema, exactly_one_schema};
 use crate::route::{Call, Route, delete_route, get_route, post_route};
@@ -103,17 +103,6 @@ const RESUME: &str = "/api/v1/applicationsets/{namespace}/{name}/resume";
 const TERMINATE: &str = "/api/v1/applicationsets/{namespace}/{name}/terminate";
 const REFRESH: &str = "/api/v1/applicationsets/{namespace}/{name}/refresh";
 
-/// Page of the list to return.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default)]
-struct ListQuery {
-    /// Maximum number of items, from 1 to 500 (default: 100).
-    #[schemars(transform = pagination::add_limit_bounds)]
-    limit: Option<u32>,
-    /// Value of `next` in the previous page.
-    page: Option<String>,
-}
-
 /// A page of ApplicationSets.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -134,19 +123,12 @@ fn position(set: &ApplicationSet) -> Position {
     (set.metadata.namespace_or_default().to_owned(), set.metadata.name.clone())
 }
 
-async fn list(call: Call<ListQuery>) -> Result<AppSetPage, Problem> {
-    const LIST_NAME: &str = "applicationsets";
-    let limit = pagination::parse_limit(call.query.limit)?;
-    let after: Option<Position> =
-        call.query.page.map(|word| pagination::decode_position(&LIST_NAME, &word)).transpose()?;
+async fn list(call: Call<PageQuery>) -> Result<AppSetPage, Problem> {
+    let request = call.query.parse("applicationsets")?;
     let service = call.state.queries()?.appsets().await?;
     let found = service.find_matching(None);
-    let matching = u64::try_from(found.appsets.len()).unwrap_or(u64::MAX);
-    let mut rest =
-        found.appsets.iter().filter(|one| after.as_ref().is_none_or(|after| position(one) > *after));
-    let items: Vec<ApplicationSet> = rest.by_ref().take(limit).map(|one| redact_appset(one)).collect();
-    let next =
-        rest.next().and(items.last()).map(|last| pagination::encode_position(&LIST_NAME, &position(last)));
+    let Page { items, next, matching } = request.select(found.appsets, |one| position(one));
+    let items = items.iter().map(|one| redact_appset(one)).collect();
     let options = service.options().clone();
     Ok(AppSetPage { page: Page { items, next, matching }, problems: found.problems, options })
 }
@@ -155,11 +137,8 @@ async fn list(call: Call<ListQuery>) -> Result<AppSetPage, Problem> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct SummariesQuery {
-    /// Maximum number of items, from 1 to 500 (default: 100).
-    #[schemars(transform = pagination::add_limit_bounds)]
-    limit: Option<u32>,
-    /// Value of `next` in the previous page.
-    page: Option<String>,
+    #[serde(flatten)]
+    page: PageQuery,
     /// Number of items to skip; an alternative to `page` for views that show a part of a changing list.
     offset: Option<u32>,
     /// Sort key (default: name).
@@ -219,11 +198,8 @@ fn summary_position(sort: AppSetOrder, line: &AppSetSummary) -> SummaryPosition 
 }
 
 async fn list_summaries(call: Call<SummariesQuery>) -> Result<SummaryPage, Problem> {
-    let SummariesQuery { limit, page, offset, sort, reverse, health, name, progressing } = call.query;
-    let limit = pagination::parse_limit(limit)?;
-    let of = ("applicationset-lines", sort, reverse);
-    let after: Option<SummaryPosition> =
-        page.as_ref().map(|word| pagination::decode_position(&of, word)).transpose()?;
+    let SummariesQuery { page, offset, sort, reverse, health, name, progressing } = call.query;
+    let PageRequest { list, limit, after } = page.parse(("applicationset-lines", sort, reverse))?;
     if after.is_some() && offset.is_some() {
         return Err(Problem::bad_request("page and offset cannot be combined: use one of them"));
     }
@@ -248,7 +224,7 @@ async fn list_summaries(call: Call<SummariesQuery>) -> Result<SummaryPage, Probl
     let skip = usize::try_from(offset.unwrap_or_default()).unwrap_or(usize::MAX);
     let mut rest = lines.into_iter().skip(skip);
     let items: Vec<(SummaryPosition, AppSetSummary)> = rest.by_ref().take(limit).collect();
-    let next = rest.next().and(items.last()).map(|(place, _)| pagination::encode_position(&of, place));
+    let next = rest.next().and(items.last()).map(|(place, _)| pagination::encode_position(&list, place));
     let items = items.into_iter().map(|(_, line)| line).collect();
     Ok(SummaryPage { page: Page { items, next, matching }, problems: found.problems })
 }
@@ -365,10 +341,10 @@ async fn send_request<B>(
     call: &Call<NoParameters, B>,
     run: Option<StreamId>,
     request: AppSetAction,
-    reason: String,
+    reason: &str,
 ) -> Result<AppSetExplanation, Problem> {
     let (service, name, _) = find_appset(call).await?;
-    service.send_action(&name, run, request, (call.caller.name.clone(), reason)).await?;
+    service.send_action(&name, run, request, call.caller.requester(reason)).await?;
     Ok(service.explain(&name).await?)
 }
 
@@ -377,7 +353,7 @@ async fn send_with_reason(
     action: AppSetAction,
 ) -> Result<AppSetExplanation, Problem> {
     let ReasonBody { run, reason } = &call.body;
-    send_request(&call, *run, action, reason.clone()).await
+    send_request(&call, *run, action, reason).await
 }
 
 async fn approve(mut call: Call<NoParameters, ApproveBody>) -> Result<AppSetExplanation, Problem> {
@@ -394,7 +370,7 @@ async fn approve(mut call: Call<NoParameters, ApproveBody>) -> Result<AppSetExpl
         (None, Some(token)) => AppSetAction::ApproveDeletions { token },
         (step, None) => AppSetAction::Approve { step },
     };
-    send_request(&call, run, action, reason).await
+    send_request(&call, run, action, &reason).await
 }
 
 async fn skip(mut call: Call<NoParameters, SkipBody>) -> Result<AppSetExplanation, Problem> {
@@ -403,13 +379,13 @@ async fn skip(mut call: Call<NoParameters, SkipBody>) -> Result<AppSetExplanatio
     if normalize_reason(&reason).is_empty() {
         return Err(Problem::bad_request("reason is empty: provide a reason for skipping"));
     }
-    send_request(&call, run, AppSetAction::Skip { step, member: application }, reason).await
+    send_request(&call, run, AppSetAction::Skip { step, member: application }, &reason).await
 }
 
 async fn retry(mut call: Call<NoParameters, MembersBody>) -> Result<AppSetExplanation, Problem> {
     let MembersBody { step, application, run, reason } = std::mem::take(&mut call.body);
     check_target(step, application.as_ref(), true)?;
-    send_request(&call, run, AppSetAction::Retry { step, member: application }, reason).await
+    send_request(&call, run, AppSetAction::Retry { step, member: application }, &reason).await
 }
 
 /// An empty body.
@@ -446,7 +422,7 @@ struct DeletedAppSet {
 async fn delete_appset(call: Call<DeleteQuery>) -> Result<DeletedAppSet, Problem> {
     let (service, name, _) = find_appset(&call).await?;
     let DeleteQuery { orphan, reason } = &call.query;
-    service.delete(&name, *orphan, call.caller.name.clone(), reason.clone()).await?;
+    service.delete(&name, *orphan, call.caller.requester(reason)).await?;
     Ok(DeletedAppSet {
         namespace: call.path_parameter("namespace").to_owned(),
         name: call.path_parameter("name").to_owned(),

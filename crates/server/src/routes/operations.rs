@@ -1,8 +1,8 @@
 //! Routes for operations: views and actions.
 
-use axum::body::Body;
-use http::header::{CONTENT_DISPOSITION, HeaderValue};
-use http::{Response, StatusCode};
+use std::cmp::Reverse;
+
+use http::StatusCode;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use tidegate_executor::{Clock as _, SystemClock};
@@ -18,12 +18,12 @@ use tidegate_views::protocol::OperationAction;
 use tidegate_views::record::{AttemptLog, Record, RecordDocument, attempt_logs};
 use tidegate_views::{ExplanationDocument, SummaryDocument};
 
-use crate::pagination::{self, Page};
+use crate::pagination::{self, Page, PageQuery};
 use crate::problem::{Code, Problem};
 use crate::query::{NoParameters, both_schema, exactly_one_schema};
 use crate::route::{
-    Call, HandlerResult, ResponseContent, Route, get_route, get_route_as, json_response, post_route,
-    text_response,
+    Call, HandlerResult, ResponseContent, Route, as_download, get_route, get_route_as, json_response,
+    post_route, text_response,
 };
 
 /// Returns the routes for operations.
@@ -132,11 +132,8 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ListQuery {
-    /// Maximum number of items, from 1 to 500 (default: 100).
-    #[schemars(transform = pagination::add_limit_bounds)]
-    limit: Option<u32>,
-    /// Value of `next` in the previous page.
-    page: Option<String>,
+    #[serde(flatten)]
+    page: PageQuery,
     /// Only operations of this application: its name, or NAMESPACE/NAME.
     application: Option<String>,
     /// Only operations with this outcome; repeatable.
@@ -156,23 +153,16 @@ struct ListQuery {
 }
 
 async fn list(call: Call<ListQuery>) -> Result<Page<SummaryDocument>, Problem> {
-    let ListQuery { limit, page, application, phase, since, until, revision, by, open } = call.query;
+    let ListQuery { page, application, phase, since, until, revision, by, open } = call.query;
     let filter = Filter { outcomes: phase, since, until, revision, requester: by };
-    let limit = pagination::parse_limit(limit)?;
-    let of = "operations";
-    let before: Option<OperationId> = page.map(|word| pagination::decode_position(&of, &word)).transpose()?;
+    let request = page.parse("operations")?;
     let application = application.as_deref().map(instance_name);
     let lookup = Lookup { application, open, ..Lookup::all() };
     let listed = call.state.queries()?.list_operations(lookup).await?;
     // IDs sort by the time at which the operations started.
     let mut items: Vec<SummaryDocument> = listed.iter().rev().map(SummaryDocument::from).collect();
     items.retain(|one| filter.matches(one));
-    let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
-    items.retain(|one| before.is_none_or(|before| one.id < before));
-    let has_more = items.len() > limit;
-    items.truncate(limit);
-    let next = items.last().filter(|_| has_more).map(|last| pagination::encode_position(&of, &last.id));
-    Ok(Page { items, next, matching })
+    Ok(request.select(items, |one| Reverse(one.id)))
 }
 
 /// Returns the operation ID in the path.
@@ -267,8 +257,8 @@ pub(super) struct LogQuery {
     /// Only events with a number greater than this number.
     pub after: u64,
     /// Maximum number of items, from 1 to 500 (default: 100).
-    #[schemars(transform = pagination::add_limit_bounds)]
-    pub limit: Option<u32>,
+    #[schemars(with = "Option<u32>", transform = pagination::add_limit_bounds)]
+    pub limit: Option<i64>,
 }
 
 /// Recorded events.
@@ -310,24 +300,14 @@ async fn load_record(call: &Call) -> Result<Record, Problem> {
 
 async fn export(call: Call) -> HandlerResult {
     let record = load_record(&call).await?;
-    Ok(as_download(json_response(StatusCode::OK, &record.document())?, &record, "json"))
+    let answer = json_response(StatusCode::OK, &record.document())?;
+    Ok(as_download(answer, &format!("operation-{}.json", record.details.operation.id)))
 }
 
 async fn export_page(call: Call) -> HandlerResult {
     let record = load_record(&call).await?;
-    Ok(as_download(
-        text_response(StatusCode::OK, "text/html; charset=utf-8", record.render_page()),
-        &record,
-        "html",
-    ))
-}
-
-/// Marks a response as a download. Otherwise, the browser would display the response in place of Tidegate's
-/// page.
-fn as_download(mut answer: Response<Body>, record: &Record, ending: &str) -> Response<Body> {
-    let name = format!("attachment; filename=\"operation-{}.{ending}\"", record.details.operation.id);
-    answer.headers_mut().extend(HeaderValue::from_str(&name).ok().map(|name| (CONTENT_DISPOSITION, name)));
-    answer
+    let answer = text_response(StatusCode::OK, "text/html; charset=utf-8", record.render_page());
+    Ok(as_download(answer, &format!("operation-{}.html", record.details.operation.id)))
 }
 
 /// Result of a request.

@@ -15,7 +15,7 @@ use tidegate_views::plan::{self, StoredPlanDocument};
 
 use super::applications::{FullDifferences, ObjectReference, check_revisions};
 use crate::access::Role;
-use crate::pagination::{self, Page};
+use crate::pagination::{Page, PageQuery};
 use crate::problem::{Code, Problem};
 use crate::query::{NoParameters, both_schema};
 use crate::route::{
@@ -38,14 +38,13 @@ pub(super) fn routes() -> Vec<Route> {
         get_route((PLANS, "listPlans", "List stored plans, newest first"), list),
         post_route_as(
             (
-                (
-                    PLANS,
-                    "makePlan",
-                    "Plan a sync of an application and store the plan; nothing is written to the cluster",
-                ),
-                Role::Operator,
+                PLANS,
+                "makePlan",
+                "Plan a sync of an application and store the plan; nothing is written to the cluster",
             ),
-            (StatusCode::CREATED, plan),
+            Role::Operator,
+            StatusCode::CREATED,
+            plan,
             create,
         ),
         get_route_as((PLAN, "getPlan", "Get a stored plan, wave by wave"), plan, get),
@@ -82,13 +81,10 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ListQuery {
-    /// Maximum number of items, from 1 to 500 (default: 100).
-    #[schemars(transform = pagination::add_limit_bounds)]
-    limit: Option<u32>,
-    /// Value of `next` in the previous page.
-    page: Option<String>,
     /// Only plans of this application: its name, or NAMESPACE/NAME.
     application: Option<String>,
+    #[serde(flatten)]
+    page: PageQuery,
 }
 
 /// Sort key for plans: creation time (newest first), then hash.
@@ -99,22 +95,13 @@ fn position(line: &PlanSummary) -> Position {
 }
 
 async fn list(call: Call<ListQuery>) -> Result<Page<PlanSummary>, Problem> {
-    let ListQuery { limit, page, application } = call.query;
-    let limit = pagination::parse_limit(limit)?;
-    let of = ("plans", &application);
-    let after: Option<Position> =
-        page.as_deref().map(|word| pagination::decode_position(&of, word)).transpose()?;
+    let ListQuery { application, page } = call.query;
+    let request = page.parse(("plans", &application))?;
     let service = call.state.queries()?.applications().await?;
     application.as_deref().map_or(Ok(()), |application| check_application(&service, application))?;
     let mut items = service.plans(application.as_deref(), Some(&call.caller.name)).await?;
-    let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
     items.sort_by_cached_key(position);
-    items.retain(|one| after.as_ref().is_none_or(|after| position(one) > *after));
-    let has_more = items.len() > limit;
-    items.truncate(limit);
-    let next =
-        items.last().filter(|_| has_more).map(|last| pagination::encode_position(&of, &position(last)));
-    Ok(Page { items, next, matching })
+    Ok(request.select(items, position))
 }
 
 fn plan_response(status: StatusCode, (line, plan): &(PlanSummary, Plan)) -> HandlerResult {
@@ -231,8 +218,8 @@ struct ApproveBody {
 }
 
 async fn approve(call: Call<NoParameters, ApproveBody>) -> Result<PlanSummary, Problem> {
-    let approval = (call.caller.name.clone(), call.body.reason.clone());
-    Ok(application_service(&call).await?.approve_plan(None, call.path_parameter("hash"), approval).await?)
+    let requester = call.caller.requester(&call.body.reason);
+    Ok(application_service(&call).await?.approve_plan(None, call.path_parameter("hash"), requester).await?)
 }
 
 /// Options for executing a plan.
@@ -247,6 +234,8 @@ struct ExecuteBody {
 }
 
 async fn execute(call: Call<NoParameters, ExecuteBody>) -> Result<PlanSummary, Problem> {
-    let how = (call.body.allow_drift, call.caller.name.clone(), call.body.reason.clone());
-    Ok(application_service(&call).await?.sync_plan(None, call.path_parameter("hash"), how).await?)
+    let ExecuteBody { allow_drift, reason } = &call.body;
+    let requester = call.caller.requester(reason);
+    let service = application_service(&call).await?;
+    Ok(service.sync_plan(None, call.path_parameter("hash"), *allow_drift, requester).await?)
 }

@@ -1,8 +1,8 @@
 //! Routes for past and current rollouts and deletions of ApplicationSets: lists, views and downloads.
 
-use axum::body::Body;
-use http::header::{CONTENT_DISPOSITION, HeaderValue};
-use http::{Response, StatusCode};
+use std::cmp::Reverse;
+
+use http::StatusCode;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use tidegate_daemon::runs;
@@ -12,10 +12,11 @@ use tidegate_state::error::ServiceError;
 use tidegate_views::runs::{RunDetails, RunEvent, RunKind, RunRecord, RunSummary, RunWithEvents};
 
 use super::operations::LogQuery;
-use crate::pagination::{self, Page};
+use crate::pagination::{self, Page, PageQuery};
 use crate::problem::{Code, Problem};
 use crate::route::{
-    Call, HandlerResult, ResponseContent, Route, get_route, get_route_as, json_response, text_response,
+    Call, HandlerResult, ResponseContent, Route, as_download, get_route, get_route_as, json_response,
+    text_response,
 };
 
 /// Returns the routes for rollouts and deletions of ApplicationSets.
@@ -66,11 +67,8 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 struct ListQuery {
-    /// Maximum number of items, from 1 to 500 (default: 100).
-    #[schemars(transform = pagination::add_limit_bounds)]
-    limit: Option<u32>,
-    /// Value of `next` in the previous page.
-    page: Option<String>,
+    #[serde(flatten)]
+    page: PageQuery,
     /// Only rollouts and deletions of this ApplicationSet: its name, or NAMESPACE/NAME. The ApplicationSet may have been deleted.
     application_set: Option<String>,
     /// Only rollouts, or only deletions.
@@ -83,10 +81,8 @@ struct ListQuery {
 }
 
 async fn list(call: Call<ListQuery>) -> Result<Page<RunSummary>, Problem> {
-    let ListQuery { limit, page, application_set, kind, by, open } = call.query;
-    let limit = pagination::parse_limit(limit)?;
-    let of = "runs";
-    let before: Option<StreamId> = page.map(|word| pagination::decode_position(&of, &word)).transpose()?;
+    let ListQuery { page, application_set, kind, by, open } = call.query;
+    let request = page.parse("runs")?;
     let mut items = call.state.queries()?.list_runs(application_set).await?;
     // IDs sort by the time at which the runs started.
     items.reverse();
@@ -95,12 +91,7 @@ async fn list(call: Call<ListQuery>) -> Result<Page<RunSummary>, Problem> {
             && by.as_ref().is_none_or(|by| one.by.as_ref() == Some(by))
             && open.is_none_or(|open| one.finished_at.is_none() == open)
     });
-    let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
-    items.retain(|one| before.is_none_or(|before| one.id < before));
-    let has_more = items.len() > limit;
-    items.truncate(limit);
-    let next = items.last().filter(|_| has_more).map(|last| pagination::encode_position(&of, &last.id));
-    Ok(Page { items, next, matching })
+    Ok(request.select(items, |one| Reverse(one.id)))
 }
 
 /// Returns the rollout or deletion that the path specifies.
@@ -144,20 +135,19 @@ async fn log(call: Call<LogQuery>) -> Result<RunLogPage, Problem> {
 
 async fn export(call: Call) -> HandlerResult {
     let run = find_run(&call).await?;
-    Ok(as_download(json_response(StatusCode::OK, &run.record(SystemClock.now()))?, &run, "json"))
+    let answer = json_response(StatusCode::OK, &run.record(SystemClock.now()))?;
+    Ok(as_download(answer, &file_name(&run, "json")))
 }
 
 async fn export_page(call: Call) -> HandlerResult {
     let run = find_run(&call).await?;
     let page = run.render_page(SystemClock.now());
-    Ok(as_download(text_response(StatusCode::OK, "text/html; charset=utf-8", page), &run, "html"))
+    let answer = text_response(StatusCode::OK, "text/html; charset=utf-8", page);
+    Ok(as_download(answer, &file_name(&run, "html")))
 }
 
-/// Marks a response as a download. Otherwise, the browser would display the response in place of Tidegate's
-/// page.
-fn as_download(mut answer: Response<Body>, run: &RunWithEvents, ending: &str) -> Response<Body> {
+/// Returns the name of an exported file.
+fn file_name(run: &RunWithEvents, extension: &str) -> String {
     let line = &run.run.line;
-    let name = format!("attachment; filename=\"{}-{}.{ending}\"", line.kind.word(), line.id);
-    answer.headers_mut().extend(HeaderValue::from_str(&name).ok().map(|name| (CONTENT_DISPOSITION, name)));
-    answer
+    format!("{}-{}.{extension}", line.kind.word(), line.id)
 }

@@ -25,8 +25,8 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         get_route((SESSION, "getSession", "Get the identity and role of the caller"), get_session)
             .optional_auth(),
-        post_route_as((begin, Role::ReadOnly), (StatusCode::OK, content), sign_in).public(),
-        post_route_as((end, Role::ReadOnly), (StatusCode::OK, content), sign_out),
+        post_route_as(begin, Role::ReadOnly, StatusCode::OK, content, sign_in).public(),
+        post_route_as(end, Role::ReadOnly, StatusCode::OK, content, sign_out),
     ]
 }
 

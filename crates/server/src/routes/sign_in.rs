@@ -42,8 +42,8 @@ async fn start_login(call: Call<BeginQuery>) -> HandlerResult {
     if visit.is_cross_site {
         return Ok(SignInError::CrossSite.to_response());
     }
-    let address = (visit.host.as_str(), visit.authenticator.is_tls());
-    match oidc.start_login(address, call.query.next.as_deref(), Instant::now()).await {
+    let (is_tls, next) = (visit.authenticator.is_tls(), call.query.next.as_deref());
+    match oidc.start_login(&visit.host, is_tls, next, Instant::now()).await {
         Ok(started) => {
             let mut answer = redirect_to(&started.location)?;
             let login_cookie = visit.authenticator.login_cookie(started.is_secure, &started.browser_secret);

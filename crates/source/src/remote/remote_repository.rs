@@ -49,14 +49,12 @@ impl Remote {
     }
 
     fn access(&self) -> Result<AccessSettings, SourceError> {
-        let known = self.network.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let bars_loopback = self.blocks_loopback.load(Ordering::Relaxed);
-        Ok(AccessSettings { blocks_loopback: bars_loopback, ..known.access_to(&self.address)? })
+        self.network.access_to(&self.address, self.blocks_loopback.load(Ordering::Relaxed))
     }
 
     /// Returns true if the current credentials enable Git LFS for the repository.
     pub fn enables_lfs(&self) -> bool {
-        let known = self.network.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.network.current_credentials();
         let mut last = self.enables_lfs.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
             Some((of, enables)) if Arc::ptr_eq(of, &known) => *enables,

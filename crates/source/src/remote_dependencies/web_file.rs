@@ -1,7 +1,7 @@
 //! A single file on a server. Its content is that of the latest observation.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use http::header::{ETAG, HeaderValue, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
@@ -67,10 +67,7 @@ impl WebFile {
     /// Fetches the file. Doesn't send credentials, because Secrets apply only to repositories.
     fn fetch(&self, known: Option<Content>) -> Observation {
         let wrong = |problem| SourceError::remote(&self.address, "cannot fetch the file", problem);
-        let credentials =
-            Arc::clone(&self.network.credentials.read().unwrap_or_else(PoisonError::into_inner));
-        let mut access = credentials.access_to(&self.address)?;
-        access.blocks_loopback = self.blocks_loopback.load(Ordering::Relaxed);
+        let access = self.network.access_to(&self.address, self.blocks_loopback.load(Ordering::Relaxed))?;
         let attempt = self.network.attempts.start(self.network.limits.list_refs);
         let mut headers = HeaderMap::new();
         headers.extend(known.as_ref().and_then(|known| known.etag.clone()).map(|etag| (IF_NONE_MATCH, etag)));

@@ -204,7 +204,8 @@ fn application_file(folder: &Path, key: &AppKey) -> Result<PathBuf, ServiceError
     find_single_document_file(
         folder,
         |file| file.applications.contains_key(key),
-        (&format!("application {key}"), &also),
+        &format!("application {key}"),
+        &also,
     )
 }
 

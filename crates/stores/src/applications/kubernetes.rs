@@ -21,10 +21,12 @@ use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::select_all;
 use tidegate_application::control_namespace;
-use tidegate_cluster::{Cluster, DeleteRequest, ErrorKind, Propagation, ScopeChange, list_and_watch};
+use tidegate_cluster::{
+    Cluster, DeleteRequest, ErrorKind, FinalizerRemoval, Propagation, ScopeChange, list_and_watch,
+};
 use tidegate_model::annotations::{DELETION_REQUESTED_BY, RESOURCES_FINALIZER};
 use tidegate_model::argo::{API_VERSION, AppProject, Application};
-use tidegate_model::{Destination, Gvk, ObjectKey};
+use tidegate_model::{Destination, Gvk};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::observed_resources::{ObservedResources, writer_of_phase};
@@ -219,10 +221,15 @@ impl ApplicationStore for KubernetesStore {
             return Ok(());
         }
         let AppProject { metadata, .. } = project;
-        let gvk = Gvk::from_api_version(API_VERSION, projects::KIND);
-        let key = ObjectKey::new(&gvk.group, &gvk.kind, self.project_namespace(), &metadata.name);
-        let removed =
-            self.client.cluster.remove_finalizer(&key, &gvk, &metadata.uid, RESOURCES_FINALIZER, None).await;
+        let request = FinalizerRemoval {
+            gvk: Gvk::from_api_version(API_VERSION, projects::KIND),
+            namespace: self.project_namespace(),
+            name: metadata.name.clone(),
+            uid: metadata.uid.clone(),
+            finalizer: RESOURCES_FINALIZER.to_owned(),
+            operation: None,
+        };
+        let removed = self.client.cluster.remove_finalizer(request).await;
         removed.map_err(|error| self.client.store_error(&error))
     }
 

@@ -123,13 +123,13 @@ impl ParsedFile {
             }
             if target.object.gvk() == Gvk::from_api_version(API_VERSION, APPSET_KIND) {
                 match parse_appset(object, &place, document) {
-                    Ok((key, read)) => self.add_appset(key, read, (place, &mut places)),
+                    Ok((key, read)) => self.add_appset(key, read, place, &mut places),
                     Err(problem) => self.appset_problems.push(problem),
                 }
                 continue;
             }
             match parse_application(object, &place, document) {
-                Ok(stored) => self.add_application(stored, (place, &mut places)),
+                Ok(stored) => self.add_application(stored, place, &mut places),
                 Err(problem) => self.problems.push(problem),
             }
         }
@@ -227,12 +227,7 @@ impl ParsedFile {
             && self.appset_problems.is_empty()
     }
 
-    fn add_appset(
-        &mut self,
-        key: AppKey,
-        read: ParsedAppSet,
-        (place, places): (String, &mut DocumentLocations),
-    ) {
+    fn add_appset(&mut self, key: AppKey, read: ParsedAppSet, place: String, places: &mut DocumentLocations) {
         let twice = record_location(APPSET_KIND, &key, place, places);
         let first = self.appsets.entry(key).or_insert(read);
         if let Some(problem) = twice {
@@ -240,11 +235,7 @@ impl ParsedFile {
         }
     }
 
-    fn add_application(
-        &mut self,
-        stored: StoredApplication,
-        (place, places): (String, &mut DocumentLocations),
-    ) {
+    fn add_application(&mut self, stored: StoredApplication, place: String, places: &mut DocumentLocations) {
         let key = AppKey::of(&stored.application);
         let twice = record_location(APPLICATION_KIND, &key, place, places);
         let first = self.applications.entry(key).or_insert_with(|| Arc::new(stored));

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::absence::{Absence, GRACE_PERIOD, GRACE_PERIOD_MAX};
+use self::absence::{Absence, GRACE_PERIOD, GRACE_PERIOD_MAX, GracePeriods};
 use self::folder_listing::{FolderListing, is_manifest, list_folder};
 pub use self::polling::{PollRequests, RemovedFiles, run_polling};
 use tidegate_application::AppKey;
@@ -156,7 +156,7 @@ impl PolledFolder {
         match self.is_unreadable {
             // An unreadable folder doesn't provide any information about its files.
             true => self.missing.values_mut().for_each(|(_, absence)| absence.reset_undisturbed()),
-            false => has_changed |= self.update_missing(&found, removed, (began, now)),
+            false => has_changed |= self.update_missing(&found, removed, began, now),
         }
         self.has_had_files |= !found.is_empty();
         if self.has_had_no_files() && self.initial_content == InitialContent::Unset {
@@ -178,11 +178,11 @@ impl PolledFolder {
             }
             (has_changed, has_read) = (true, true);
         }
-        let patience = self.grace_periods();
+        let grace_periods = self.grace_periods();
         match !self.is_changing && !self.can_hide_documents() && !self.has_had_no_files() {
             true => {
                 self.is_initial_confirmed |=
-                    self.initial_absence.record_missing((began, now), has_read, patience)
+                    self.initial_absence.record_missing(began, now, has_read, grace_periods)
             }
             false => self.initial_absence = Absence::default(),
         }
@@ -190,10 +190,13 @@ impl PolledFolder {
         has_changed | (was_coming && !self.has_appearing_files())
     }
 
-    /// Returns the waiting times for missing content: without disturbances, and in total.
-    fn grace_periods(&self) -> (Duration, Duration) {
+    /// Returns the waiting times for missing content.
+    fn grace_periods(&self) -> GracePeriods {
         let times = if self.has_appearing_files() { INITIAL_GRACE_FACTOR } else { 1 };
-        (self.grace_period.saturating_mul(times), GRACE_PERIOD_MAX.saturating_mul(times))
+        GracePeriods {
+            undisturbed: self.grace_period.saturating_mul(times),
+            total: GRACE_PERIOD_MAX.saturating_mul(times),
+        }
     }
 
     /// Sets missing files aside, restores files that have come back, and drops files that were definitely
@@ -202,7 +205,8 @@ impl PolledFolder {
         &mut self,
         found: &BTreeMap<PathBuf, FileStamp>,
         removed: &BTreeMap<PathBuf, AppKey>,
-        times: (Instant, Instant),
+        began: Instant,
+        now: Instant,
     ) -> bool {
         let before = (self.parsed.len(), self.missing.len());
         let (back, missed): (BTreeMap<_, _>, _) =
@@ -217,9 +221,9 @@ impl PolledFolder {
             let gone = gone.into_iter().filter(|_| !self.is_internal);
             self.missing.extend(gone.map(|(path, file)| (path, (file, Absence::default()))));
         }
-        let (patience, is_in_flux) = (self.grace_periods(), self.is_changing);
+        let (grace_periods, is_in_flux) = (self.grace_periods(), self.is_changing);
         self.missing.retain(|path, (_, absence)| {
-            !absence.record_missing(times, is_in_flux, patience) && !removed.contains_key(path)
+            !absence.record_missing(began, now, is_in_flux, grace_periods) && !removed.contains_key(path)
         });
         is_changed || before != (self.parsed.len(), self.missing.len())
     }
@@ -393,7 +397,8 @@ pub(super) fn file_name(path: &Path) -> String {
 pub fn find_single_document_file(
     folder: &Path,
     has: impl Fn(&ParsedFile) -> bool,
-    (what, also): (&str, &str),
+    what: &str,
+    also: &str,
 ) -> Result<PathBuf, ServiceError> {
     let wrong = |source| ServiceError::Io { action: "read", path: folder.to_path_buf(), source };
     let mut found = Vec::new();

@@ -209,7 +209,7 @@ impl AppSetStore for FolderAppSetStore {
 /// Returns an ApplicationSet's file if it doesn't contain any other documents.
 fn own_document_path(folder: &Path, key: &AppKey) -> Result<PathBuf, ServiceError> {
     let what = format!("ApplicationSet {key}");
-    find_single_document_file(folder, |file| file.appsets.contains_key(key), (&what, ""))
+    find_single_document_file(folder, |file| file.appsets.contains_key(key), &what, "")
 }
 
 fn is_own_finalizer(finalizer: &str) -> bool {
@@ -296,7 +296,7 @@ impl Watcher {
         };
         let present_keys = self.files.present_appsets();
         let merged =
-            self.state.with(|all| Ok(merge_documents(all, documents, (&present_keys, hidden.as_ref()))));
+            self.state.with(|all| Ok(merge_documents(all, documents, &present_keys, hidden.as_ref())));
         match merged {
             Ok(mut merged) => {
                 self.reported_changes = merged.problems.is_empty().then_some(merged.changes);
@@ -374,7 +374,8 @@ impl UncertaintyReason {
 fn merge_documents(
     all: &mut StateTable,
     mut documents: BTreeMap<AppKey, ParsedAppSet>,
-    (present_keys, hidden): (&BTreeSet<AppKey>, Option<&UncertaintyReason>),
+    present_keys: &BTreeSet<AppKey>,
+    hidden: Option<&UncertaintyReason>,
 ) -> FolderState {
     documents.retain(|key, _| present_keys.contains(key) || all.get(key).is_some());
     let mut merged = FolderState::default();

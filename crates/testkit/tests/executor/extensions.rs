@@ -124,16 +124,8 @@ async fn a_wave_waits_for_its_sync_window() {
     use tidegate_executor::{GateDefinitions, Targets, Window, WindowKind};
     use tidegate_testkit::operation_events::OperationEvents as _;
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
-    let window = Window {
-        kind: WindowKind::Allow,
-        // Tests start at midnight.
-        schedule: "0 9 * * *".into(),
-        duration: "8h".into(),
-        time_zone: String::new(),
-        manual_sync: false,
-        sync_overrun: false,
-        description: String::new(),
-    };
+    // Tests start at midnight.
+    let window = Window::new(WindowKind::Allow, "0 9 * * *", "8h", "");
     let windows = [("office".to_owned(), vec![window])].into();
     let definitions = GateDefinitions { windows, ..GateDefinitions::default() };
     let sync = SyncSpec::new(&config("c", 0, &[("tidegate.dev/gate", "window:office,window:lost")]));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{Cluster as _, DeleteRequest};
+use tidegate_cluster::{Cluster as _, DeleteRequest, FinalizerRemoval};
 use tidegate_executor::Engine;
 use tidegate_model::{Object, OperationPhase};
 use tidegate_testkit::scenario::SyncSpec;
@@ -53,9 +53,7 @@ async fn an_externally_deleted_object_is_recreated_once_it_is_gone() {
         assert_eq!(view.message, "waiting for deletion of /ConfigMap/a", "{options} {flag:?}");
         // The operation keeps waiting, regardless of the duration.
         tokio::time::sleep(Duration::from_secs(600)).await;
-        let released =
-            cluster.sim.remove_finalizer(&before.key(), &before.gvk(), before.uid(), HOLD, None).await;
-        released.unwrap();
+        cluster.sim.remove_finalizer(FinalizerRemoval::for_object(&before, HOLD)).await.unwrap();
         let view = wait_for_end(&engine, id).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{options} {flag:?}: {}", view.message);
         let after = current_object(&cluster);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tidegate_cluster::sim::{SimCluster, SimConfig};
-use tidegate_cluster::{Cluster as _, ErrorKind};
-use tidegate_model::{Gvk, Object, ObjectKey, OperationPhase};
+use tidegate_cluster::{Cluster as _, ErrorKind, FinalizerRemoval};
+use tidegate_model::{Gvk, Object, OperationPhase};
 use tidegate_testkit::scenario::{SyncSpec, retry_policy};
 use tokio::time::Instant;
 
@@ -247,12 +247,15 @@ async fn a_later_attempt_recreates_a_namespace_that_was_terminating() {
         let text = "namespace team is being deleted";
         let is_awaited = |message: &str| message.starts_with(text) && message.contains("Retrying");
         wait_until(&engine, id, |view, _| is_awaited(&view.message)).await;
-        let key = ObjectKey::new("", "ConfigMap", "team", "held");
-        cluster
-            .sim
-            .remove_finalizer(&key, &Gvk::new("", "v1", "ConfigMap"), "", "x.io/y", None)
-            .await
-            .unwrap();
+        let removal = FinalizerRemoval {
+            gvk: Gvk::new("", "v1", "ConfigMap"),
+            namespace: "team".into(),
+            name: "held".into(),
+            uid: String::new(),
+            finalizer: "x.io/y".into(),
+            operation: None,
+        };
+        cluster.sim.remove_finalizer(removal).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         if by_hand {
             create_namespace(&cluster.sim);

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use tidegate_cluster::Cluster as _;
 use tidegate_cluster::sim::Verb;
+use tidegate_cluster::{Cluster as _, FinalizerRemoval};
 use tidegate_lifecycle::operation::OperationView;
-use tidegate_model::{ObjectKey, OperationPhase, ResultCode};
+use tidegate_model::{OperationPhase, ResultCode};
 use tidegate_testkit::scenario::{SyncSpec, retry_policy};
 
 use crate::support::{FaultyCluster, Log, builder, config, hook, submit, wait_for_end, wait_until};
@@ -207,9 +207,8 @@ async fn a_recreation_waits_until_the_old_object_is_gone() {
         // However long the wait takes, the deletion isn't requested again.
         tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
         let object = cluster.sim.objects().into_iter().find(|object| object.kind() == kind).unwrap();
-        let key = ObjectKey::new(object.group(), kind, "default", "a");
-        let finalizer = "sim.tidegate.dev/stuck-deleting";
-        cluster.sim.remove_finalizer(&key, &object.gvk(), object.uid(), finalizer, None).await.unwrap();
+        let removal = FinalizerRemoval::for_object(&object, "sim.tidegate.dev/stuck-deleting");
+        cluster.sim.remove_finalizer(removal).await.unwrap();
         let view = wait_for_end(&engine, id).await;
         assert_eq!(view.phase, OperationPhase::Succeeded, "{kind}: {}", view.message);
         let count =

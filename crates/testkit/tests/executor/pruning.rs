@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::FutureExt as _;
 use tidegate_cluster::sim::{AuditEntry, SimCluster, SimConfig, Verb};
-use tidegate_cluster::{Cluster as _, DeleteRequest, ErrorKind};
+use tidegate_cluster::{Cluster as _, DeleteRequest, ErrorKind, FinalizerRemoval};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Object, OperationPhase, ResultCode};
 use tidegate_testkit::scenario::SyncSpec;
@@ -65,11 +65,8 @@ async fn an_operation_waits_for_pruned_objects_and_names_their_finalizers() {
     engine.resume(second).await.unwrap();
     wait_until(&engine, second, |_, reason| reason.contains(message)).await;
     let old = cluster.sim.objects().into_iter().find(|object| object.name() == "old").unwrap();
-    cluster
-        .sim
-        .remove_finalizer(&old.key(), &old.gvk(), old.uid(), "sim.tidegate.dev/stuck-deleting", None)
-        .await
-        .unwrap();
+    let removal = FinalizerRemoval::for_object(&old, "sim.tidegate.dev/stuck-deleting");
+    cluster.sim.remove_finalizer(removal).await.unwrap();
     let view = wait_for_end(&engine, second).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     assert_eq!(seen(&view), Some((Some(ResultCode::Pruned), String::new())));
@@ -131,9 +128,7 @@ async fn prune_while(
     let find = || cluster.sim.objects().into_iter().find(|object| object.name() == "old");
     wait_until(&engine, second, |_, _| find().is_some_and(|old| old.is_deleting())).await;
     let old = find().unwrap();
-    let released =
-        cluster.sim.remove_finalizer(&old.key(), &old.gvk(), old.uid(), "example.com/hold", None).await;
-    released.unwrap();
+    cluster.sim.remove_finalizer(FinalizerRemoval::for_object(&old, "example.com/hold")).await.unwrap();
     let view = wait_for_end(&engine, second).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
     let pruned = view.resources.iter().find(|result| result.name == "old").unwrap();

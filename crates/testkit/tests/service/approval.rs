@@ -7,6 +7,7 @@ use tidegate_application::AppKey;
 use tidegate_application::approval::{
     APPROVAL_ANNOTATION, APPROVERS_ANNOTATION, requested_plan, waiting_plan,
 };
+use tidegate_model::Requester;
 use tidegate_state::summaries::{PlanState, PlanSummary};
 use tidegate_testkit::simulate::Rng;
 
@@ -91,8 +92,8 @@ pub async fn approve_waiting(_: &World, life: &Life) {
     let service = life.applications();
     let application = service.application(&AppKey::parse(STANDALONE_APP));
     if let Some(hash) = application.as_deref().and_then(waiting_plan) {
-        let decision = ("ben".to_owned(), "looked at it".to_owned());
-        drop(service.approve_plan(Some(STANDALONE_APP), hash, decision).await);
+        let requester = Requester { name: "ben", reason: "looked at it" };
+        drop(service.approve_plan(Some(STANDALONE_APP), hash, requester).await);
     }
 }
 
@@ -103,8 +104,7 @@ pub async fn approve_random(rng: &mut Rng, needing: &[ApprovalApp], life: &Life)
     let before = one.waiting_plan(&service);
     let (plan, by) = one.choose_plan_and_approver(rng, &service).await?;
     let (name, hash) = (one.name, plan.hash.as_str());
-    let text = (by.to_owned(), String::new());
-    let answer = service.approve_plan(Some(name), hash, text).await;
+    let answer = service.approve_plan(Some(name), hash, Requester { name: by, reason: "" }).await;
     let shown = answer.as_ref().map(|plan| plan.state.to_string()).map_err(ToString::to_string);
     enable_tracing(&format!(
         "{by} approves plan {hash} of {name}, requested by {}: {shown:?}",
@@ -139,8 +139,8 @@ pub async fn approve_all(needing: &[ApprovalApp], world: &World, life: &Life) {
             let plans = service.plans(Some(one.name), None).await.unwrap();
             let plan = plans.iter().find(|plan| plan.hash == hash).expect("waiting plans are kept");
             let by = PEOPLE.into_iter().find(|by| one.can_approve(&plan.initiated_by, by)).unwrap();
-            let text = (by.to_owned(), String::new());
-            let answer = service.approve_plan(Some(one.name), &hash, text).await;
+            let requester = Requester { name: by, reason: "" };
+            let answer = service.approve_plan(Some(one.name), &hash, requester).await;
             enable_tracing(&format!("{by} approves plan {hash} of {} at the end: {answer:?}", one.name));
             given.push((one.name, hash, answer));
         }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidegate_model::Requester;
 use tidegate_testkit::crash::CrashPoints;
 
 use crate::crash_disk::Change;
@@ -113,7 +114,7 @@ impl Scenario {
                 while world.apps().join("fleet.yaml").exists() {
                     if life
                         .appsets()
-                        .delete("fleet", orphan, "tester".to_owned(), String::new())
+                        .delete("fleet", orphan, Requester { name: "tester", reason: "" })
                         .await
                         .is_err()
                     {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidegate_cluster::{Cluster as _, DeleteRequest};
 use tidegate_executor::{Clock as _, SystemClock};
-use tidegate_model::Gvk;
 use tidegate_model::argo::{OperationRequest, SyncOperation};
+use tidegate_model::{Gvk, Requester};
 use tidegate_testkit::simulate::Rng;
 use tidegate_views::appset_actions::AppSetAction;
 
@@ -156,7 +156,7 @@ impl Users {
                 // Don't terminate operations of `BASE_APP`. It would be Synced without its last hook, which
                 // proves its health.
                 let name = self.rng.pick(&[STANDALONE_APP, APPROVAL_APP]);
-                drop(life.applications().terminate(name, None, ("ann".to_owned(), String::new())).await);
+                drop(life.applications().terminate(name, None, Requester { name: "ann", reason: "" }).await);
             }
             10 => {
                 self.request(life, AppSetAction::Pause).await;
@@ -255,7 +255,8 @@ impl Users {
     /// Sends a request, such as a pause, to the rollout. The request may be rejected if there is no rollout.
     pub async fn request(&self, life: &Life, request: AppSetAction) {
         enable_tracing(&format!("{request:?}"));
-        drop(life.appsets().send_action("fleet", None, request, ("ann".to_owned(), String::new())).await);
+        let requester = Requester { name: "ann", reason: "" };
+        drop(life.appsets().send_action("fleet", None, request, requester).await);
     }
 
     /// Adds, removes, or moves a member.

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tidegate_app_controller::{ApplicationService, Destinations, ManagedApplications, SourceSettings};
+use tidegate_app_controller::{
+    ApplicationService, Destinations, ManagedApplications, ManagedApplicationsInput, SourceSettings,
+};
 use tidegate_appset_controller::{AppSetController, AppSetOptions, AppSetService};
 use tidegate_cluster::sim::{AuditEntry, Clock, Faults, SimCluster, SimConfig};
 use tidegate_cluster::{ApplyRequest, Cluster, WriteMode};
@@ -309,15 +311,18 @@ impl World {
         let state = StateDir::resolve(Some(&self.folder.path().join("state")))?;
         let plans = self.plans(&state, points)?;
         let places = Destinations::new(Destination::Simulated, cluster, "default".to_owned());
-        let rules = (HealthRules::built_in(), GateFile::default(), REFRESH_INTERVAL.into());
-        let applications = ManagedApplications::start(
-            engine.clone(),
+        let applications = ManagedApplications::start(ManagedApplicationsInput {
+            engine: engine.clone(),
             log,
-            (state, store, plans),
-            places,
-            rules,
-            SourceSettings::default(),
-        )
+            state_dir: state,
+            store,
+            plans,
+            destinations: places,
+            rules: HealthRules::built_in(),
+            gates: GateFile::default(),
+            reconcile: REFRESH_INTERVAL.into(),
+            sourcing: SourceSettings::default(),
+        })
         .await?;
         let appsets =
             AppSetController::start(applications.service(), appsets, AppSetOptions::default()).await?;

@@ -7,7 +7,7 @@ use tidegate_application::operation;
 use tidegate_application::refresh::{MANAGED_LABEL, RefreshLevel, SKIP_RECONCILE_ANNOTATION};
 use tidegate_cluster::Cluster as _;
 use tidegate_model::argo::{Application, OperationRequest, SyncOperation};
-use tidegate_model::{Gvk, OperationPhase};
+use tidegate_model::{Cascade, Gvk, OperationPhase, Requester};
 use tidegate_testkit::tools;
 
 use crate::testing::{TestEnvironment, application, key, manifests};
@@ -43,7 +43,7 @@ async fn an_operation_waits_while_reconciliation_is_skipped() {
     assert!(refused.contains("is skipped") && refused.contains(SKIP_RECONCILE_ANNOTATION), "{refused}");
     let refused = environment
         .service()
-        .delete("web", (tidegate_model::Cascade::Foreground, false), String::new(), String::new())
+        .delete("web", Cascade::Foreground.into(), Requester { name: "", reason: "" })
         .await
         .unwrap_err();
     assert!(refused.to_string().contains("is skipped"), "{refused}");
@@ -255,7 +255,11 @@ async fn a_sync_waits_for_the_cluster_whose_capabilities_its_chart_needs() {
     };
     let first = environment.wait_until("web", |now, _| waits(now)).await;
     assert_eq!(environment.operations().await, []);
-    environment.service().terminate("web", None, ("ann".to_owned(), "not today".to_owned())).await.unwrap();
+    environment
+        .service()
+        .terminate("web", None, Requester { name: "ann", reason: "not today" })
+        .await
+        .unwrap();
     let (phase, message) = environment.wait_until("web", |now, _| operation_result(now)).await;
     assert_eq!((phase, message.contains("ann")), (OperationPhase::Failed, true), "{message}");
     environment.sync("web").await;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tidegate_application::AppKey;
 use tidegate_application::refresh::RefreshLevel;
-use tidegate_model::OperationPhase;
 use tidegate_model::argo::Application;
+use tidegate_model::{OperationPhase, Requester};
 use tidegate_stores::applications::{ExternalTermination, StoreEvent};
 
 use crate::messages::SupervisorMessage;
@@ -93,7 +93,7 @@ async fn an_operation_can_be_ended_while_a_write_hangs() {
     tokio::time::timeout(TEST_TIMEOUT, hangs).await.unwrap();
 
     let serving = environment.service();
-    let ending = serving.terminate("web", None, ("somebody".to_owned(), String::new()));
+    let ending = serving.terminate("web", None, Requester { name: "somebody", reason: "" });
     tokio::time::timeout(TEST_TIMEOUT, ending).await.unwrap().unwrap();
     environment.wait_until("web", |now, _| is(now, OperationPhase::Failed)).await;
     assert_eq!(phase(&environment.persisted("web")), Some(OperationPhase::Running));

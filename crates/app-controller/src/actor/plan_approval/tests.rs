@@ -10,7 +10,7 @@ use tidegate_application::rollout_operation::{RolloutDeployment, deployment_requ
 use tidegate_cluster::Cluster as _;
 use tidegate_lifecycle::rollout::OperationReport;
 use tidegate_model::argo::{Application, OperationRequest, SyncOperation};
-use tidegate_model::{Object, OperationPhase, PlanApproval, Timestamp};
+use tidegate_model::{Object, OperationPhase, PlanApproval, Requester, Timestamp};
 use tidegate_state::error::ServiceError;
 use tidegate_state::summaries::PlanState;
 use tokio::sync::mpsc::unbounded_channel;
@@ -58,7 +58,7 @@ async fn request_sync_with_reason(
 }
 
 async fn approve(environment: &TestEnvironment, hash: &str, by: &str) -> Result<(), ServiceError> {
-    let approver = (by.to_owned(), "looked at it".to_owned());
+    let approver = Requester { name: by, reason: "looked at it" };
     environment.service().approve_plan(Some("web"), hash, approver).await.map(drop)
 }
 
@@ -330,7 +330,11 @@ async fn termination_withdraws_the_plan_and_a_dry_run_needs_none() {
     let mut environment = start_environment(None).await;
     request_sync(&environment, "ann").await.unwrap();
     let hash = await_plan(&environment, "").await;
-    environment.service().terminate("web", None, ("ben".to_owned(), "no thanks".to_owned())).await.unwrap();
+    environment
+        .service()
+        .terminate("web", None, Requester { name: "ben", reason: "no thanks" })
+        .await
+        .unwrap();
     let (line, _) = environment.service().stored_plan(None, &hash, None).await.unwrap();
     assert_eq!(line.state, PlanState::Withdrawn, "the plan was not replaced by a newer plan");
     assert_eq!(
@@ -361,7 +365,11 @@ async fn a_rejected_revision_is_not_synced_automatically_until_something_changes
     let mut environment = start_environment(None).await;
     request_sync(&environment, "ann").await.unwrap();
     let hash = await_plan(&environment, "").await;
-    environment.service().terminate("web", None, ("ben".to_owned(), "no thanks".to_owned())).await.unwrap();
+    environment
+        .service()
+        .terminate("web", None, Requester { name: "ben", reason: "no thanks" })
+        .await
+        .unwrap();
     await_end(&environment).await;
     let mut automated = app_needing_approval("web", None);
     let policy = json!({"automated": {"prune": true, "selfHeal": true}});
@@ -435,7 +443,10 @@ async fn approving_the_plan_of_another_requester_does_not_run_it_alone() {
     request.initiated_by.username = "ann".to_owned();
     let (line, _) = environment.service().make_plan("web", request).await.unwrap();
     let carry_out = async |environment: &TestEnvironment, by: &str| {
-        environment.service().sync_plan(Some("web"), &line.hash, (false, by.to_owned(), String::new())).await
+        environment
+            .service()
+            .sync_plan(Some("web"), &line.hash, false, Requester { name: by, reason: "" })
+            .await
     };
     approve(&environment, &line.hash, "ben").await.unwrap();
     let refused = carry_out(&environment, "ben").await.unwrap_err().to_string();
@@ -461,7 +472,7 @@ async fn a_stored_plan_runs_unchanged_and_once() {
     let carry_out = async |environment: &TestEnvironment, hash: &str| {
         environment
             .service()
-            .sync_plan(Some("web"), hash, (false, "ann".to_owned(), "checked".to_owned()))
+            .sync_plan(Some("web"), hash, false, Requester { name: "ann", reason: "checked" })
             .await
     };
     let (line, plan) = make(&environment, "ann").await;
@@ -506,7 +517,7 @@ async fn a_refused_plan_runs_if_drift_is_allowed() {
     let carry_out = async |environment: &TestEnvironment, hash: &str, allow_drift: bool| {
         environment
             .service()
-            .sync_plan(Some("web"), hash, (allow_drift, "ann".to_owned(), String::new()))
+            .sync_plan(Some("web"), hash, allow_drift, Requester { name: "ann", reason: "" })
             .await
     };
     let first = make(&environment).await;

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use tidegate_app_controller::DeletionOptions;
 use tidegate_application::deletion::{self, DELETION_CONDITION};
 use tidegate_application::operation;
 use tidegate_model::argo::{Application, ApplicationCondition, ConditionType, OperationRequest};
@@ -27,10 +28,13 @@ const KEPT_PREFIX: &str = "; left in place: ";
 pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let transport = Transport::from_args(&args.transport, printer).await?;
     let all = find_each(&transport, args.names.iter().cloned(), printer).await?;
-    let (cascade, no_hooks) = (Cascade::from(args.cascade), args.no_hooks);
+    let options = DeletionOptions { cascade: args.cascade.into(), no_hooks: args.no_hooks };
     if !args.yes {
         for (name, known) in &all {
-            print_preview((name, known), (cascade, no_hooks), (&transport, all.len() > 1), printer).await?;
+            if all.len() > 1 {
+                printer.print(&lines_to_text(vec![format!("application {name}:")]))?;
+            }
+            print_preview(name, known, options, &transport, printer).await?;
         }
         let what = if all.len() == 1 { "application" } else { "applications" };
         let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
@@ -40,6 +44,7 @@ pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<CommandOutco
     let (mut awaited, mut refused) = (Vec::new(), None);
     for (name, known) in &all {
         let (by, reason) = (String::new(), args.reason.reason.clone());
+        let DeletionOptions { cascade, no_hooks } = options;
         let request = Request::DeleteApplication { name: name.clone(), cascade, no_hooks, by, reason };
         match transport.send(request).await {
             Ok(()) => awaited.push((name.as_str(), &**known)),
@@ -66,15 +71,13 @@ pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<CommandOutco
 
 /// Prints the effects of deleting an application.
 async fn print_preview(
-    (name, known): (&str, &ReportedApplication),
-    (cascade, no_hooks): (Cascade, bool),
-    (way, is_one_of_several): (&Transport, bool),
+    name: &str,
+    known: &ReportedApplication,
+    options: DeletionOptions,
+    transport: &Transport,
     printer: &Printer,
 ) -> Result<(), CliError> {
-    if is_one_of_several {
-        printer.print(&lines_to_text(vec![format!("application {name}:")]))?;
-    }
-    match (way.plan_deletion(name.to_owned(), (cascade, no_hooks)).await, known) {
+    match (transport.plan_deletion(name.to_owned(), options).await, known) {
         (Ok(plan), _) => {
             printer.print(&lines_to_text(describe_plan(&plan)))?;
             plan.warnings.iter().for_each(|warning| printer.warn(&warning.to_string()));
@@ -86,7 +89,7 @@ async fn print_preview(
             printer.warn(&format!("cannot preview the deletion: {error}"))
         }
         (Err(error), ReportedApplication::Read(read)) => {
-            printer.print(&lines_to_text(describe_from_status(&read.application, cascade)))?;
+            printer.print(&lines_to_text(describe_from_status(&read.application, options.cascade)))?;
             printer.note(&error.to_string());
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_app_controller::DeletionOptions;
 use tidegate_application::AppKey;
 use tidegate_application::instance_name;
 use tidegate_daemon::application_access::{self, ApplicationListing};
@@ -9,7 +10,7 @@ use tidegate_daemon::control::client;
 use tidegate_daemon::operation_access;
 use tidegate_executor::effects::ObjectDifference;
 use tidegate_model::argo::Application;
-use tidegate_model::{Cascade, OperationId, Plan, Warning};
+use tidegate_model::{OperationId, Plan, Warning};
 use tidegate_server::{ApiClient, HookOutputStream};
 use tidegate_state::error::ServiceError;
 use tidegate_state::state_dir::{StateDir, suggest_remote};
@@ -184,13 +185,13 @@ impl ServiceClient {
     pub async fn plan_deletion(
         &self,
         name: String,
-        how: (Cascade, bool),
+        options: DeletionOptions,
     ) -> Result<DeletionPlan, ServiceError> {
         match self {
             Self::Local(state_dir) => {
-                application_access::plan_application_deletion(state_dir, name, how).await
+                application_access::plan_application_deletion(state_dir, name, options).await
             }
-            Self::Remote(remote) => remote.plan_application_deletion(&name, how).await,
+            Self::Remote(remote) => remote.plan_application_deletion(&name, options).await,
         }
     }
 

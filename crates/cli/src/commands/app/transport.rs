@@ -7,10 +7,10 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use serde::Serialize;
+use tidegate_app_controller::DeletionOptions;
 use tidegate_application::AppKey;
 use tidegate_application::supersede::OPERATION_REFUSED_CONDITION;
 use tidegate_daemon::direct_client::{ApplicationWatch, DirectClient, Resource};
-use tidegate_model::Cascade;
 use tidegate_model::argo::{Application, ApplicationCondition};
 use tidegate_state::error::ServiceError;
 use tidegate_state::summaries::SyncWindowSummary;
@@ -183,9 +183,13 @@ impl Transport {
     }
 
     /// Returns the effects of deleting an application.
-    pub async fn plan_deletion(&self, name: String, how: (Cascade, bool)) -> Result<DeletionPlan, CliError> {
+    pub async fn plan_deletion(
+        &self,
+        name: String,
+        options: DeletionOptions,
+    ) -> Result<DeletionPlan, CliError> {
         match self {
-            Self::Service(desk) => Ok(desk.plan_deletion(name, how).await?),
+            Self::Service(desk) => Ok(desk.plan_deletion(name, options).await?),
             Self::Cluster(_) => Err(CliError::usage(service_required_message("the deletion order"))),
         }
     }
@@ -233,7 +237,8 @@ impl KubeTransport {
             }
             Request::TerminateApplication { name, .. } => direct.terminate(&direct.find_one(&name).await?).await,
             Request::DeleteApplication { name, cascade, no_hooks, reason, .. } => {
-                direct.delete(&direct.find_one(&name).await?, (cascade, no_hooks), &reason).await
+                let options = DeletionOptions { cascade, no_hooks };
+                direct.delete(&direct.find_one(&name).await?, options, &reason).await
             }
             Request::RefreshApplication { name, hard } => {
                 direct.refresh(&direct.find_one(&name).await?, hard).await

@@ -46,13 +46,13 @@ pub async fn show(args: &ShowRunArgs, printer: &Printer) -> Result<CommandOutcom
 pub async fn export(args: &ExportRunArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let run = load_run(&args.service, &args.id, printer).await?;
     let now = SystemClock.now();
-    let content = match args.format() {
+    let content = match args.file.format() {
         RecordFormat::Json => output::encode_document(&run.record(now), Format::Json)?,
         RecordFormat::Html => run.render_page(now),
     };
     let line = &run.run.line;
     let what = format!("{} {}", line.kind.word(), line.id);
-    write_record(args.output.as_deref(), &content, &what, printer)?;
+    write_record(args.file.output.as_deref(), &content, &what, printer)?;
     Ok(CommandOutcome::Done)
 }
 

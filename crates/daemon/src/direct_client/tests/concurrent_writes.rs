@@ -89,7 +89,7 @@ async fn an_application_is_deleted_with_the_requested_policy_or_not_at_all() {
     for times in [1, 3] {
         let (inner, direct) = cluster_with_rival(Verb::Delete, times, cascades).await;
         let known = direct.find_one("web").await.unwrap();
-        direct.delete(&known, (Cascade::Orphan, false), "").await.unwrap();
+        direct.delete(&known, Cascade::Orphan.into(), "").await.unwrap();
         let left = inner.get(&managed_kind::<ApplicationKind>(), "argocd", "web").await.unwrap();
         assert_eq!(left, None, "nothing is left to delete its objects for");
     }
@@ -100,14 +100,14 @@ async fn an_application_is_deleted_with_the_requested_policy_or_not_at_all() {
     };
     let (inner, direct) = cluster_with_rival(Verb::Delete, 1, orphans).await;
     let known = direct.find_one("web").await.unwrap();
-    direct.delete(&known, (Cascade::Foreground, false), "").await.unwrap();
+    direct.delete(&known, Cascade::Foreground.into(), "").await.unwrap();
     let app = live_application(&inner).await;
     assert!(app["metadata"]["deletionTimestamp"].is_string(), "{app}");
     assert_eq!(app["metadata"]["finalizers"], json!([FOREGROUND]));
     // Any write by another client invalidates the version that was read. The number of attempts is limited.
     let (inner, direct) = cluster_with_rival(Verb::Delete, 1000, add_label).await;
     let known = direct.find_one("web").await.unwrap();
-    let reason = refusal_message(direct.delete(&known, (Cascade::Orphan, false), "").await);
+    let reason = refusal_message(direct.delete(&known, Cascade::Orphan.into(), "").await);
     assert!(
         reason.contains("was changed by other clients during 8 attempts") && reason.contains("still exists"),
         "{reason}"

@@ -185,12 +185,12 @@ async fn a_repeated_deletion_request_retries_a_failed_deletion() {
     apply(cluster.as_ref(), web).await;
     let direct = open_client(&cluster, &["argocd"]);
     let known = direct.find_one("web").await.unwrap();
-    direct.delete(&known, (Cascade::Foreground, false), "").await.unwrap();
+    direct.delete(&known, Cascade::Foreground.into(), "").await.unwrap();
     let deleting = direct.find_one("web").await.unwrap();
-    direct.delete(&deleting, (Cascade::Foreground, false), "").await.unwrap();
+    direct.delete(&deleting, Cascade::Foreground.into(), "").await.unwrap();
     assert_eq!(live_application(&cluster).await.pointer(REFRESH), None, "it is running");
     let failed = json!([{"type": "DeletionError", "message": "deletion failed"}]);
     update_application(&cluster, |app| app["status"]["conditions"] = failed).await;
-    direct.delete(&deleting, (Cascade::Foreground, false), "").await.unwrap();
+    direct.delete(&deleting, Cascade::Foreground.into(), "").await.unwrap();
     assert_eq!(live_application(&cluster).await.pointer(REFRESH), Some(&json!("normal")));
 }

@@ -91,7 +91,7 @@ async fn a_wait_reports_changes() {
     while !refreshed(&watching.refresh().await.unwrap()) {
         watching.wait_for_change().await.unwrap();
     }
-    direct.delete(&direct.find_one("web").await.unwrap(), (Cascade::Orphan, false), "").await.unwrap();
+    direct.delete(&direct.find_one("web").await.unwrap(), Cascade::Orphan.into(), "").await.unwrap();
     while !watching.refresh().await.unwrap().is_empty() {
         watching.wait_for_change().await.unwrap();
     }

@@ -29,24 +29,14 @@ async fn apply_as(cluster: &SimCluster, manager: &str, object: Object) -> Object
 /// Creates a task as it would appear in a plan that was made when the object was `live`.
 fn task(live: &Object) -> Task {
     Task {
-        phase: Phase::Sync,
-        wave: 0,
-        gvk: live.gvk(),
-        namespace: "default".into(),
-        name: "a".into(),
         action: Action::Apply,
-        hook: None,
-        reason: String::new(),
-        manifest: None,
         live: Some(LiveRef {
             uid: live.uid().to_owned(),
             resource_version: live.resource_version().to_owned(),
             generation: 0,
         }),
         options: TaskOptions { take_over: vec![ARGO_CD.to_owned()], ..TaskOptions::default() },
-        health_judge: None,
-        images: Vec::new(),
-        error: None,
+        ..Task::new(Phase::Sync, 0, live.gvk(), "default", "a")
     }
 }
 

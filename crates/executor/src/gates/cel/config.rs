@@ -153,6 +153,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::gates::assert_problem;
 
     fn gate(more: Value) -> CelGate {
         let mut gate = json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "ops", "name": "switch",
@@ -240,11 +241,7 @@ mod tests {
             (json!({"message": "1 +"}), "message: "),
         ];
         for (more, wrong) in table {
-            let problems = gate(more.clone()).check();
-            assert!(
-                matches!(problems.as_slice(), [problem] if problem.starts_with(wrong)),
-                "{more}: {problems:?}"
-            );
+            assert_problem(&gate(more.clone()).check(), wrong, &more);
         }
         assert_eq!(gate(json!({})).check(), [""; 0]);
     }

@@ -1,29 +1,14 @@
 //! Next action for every kind of wait, and the states that cause it.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
-use tidegate_model::{Action, Cascade, Gvk, TaskOptions};
+use tidegate_model::{Cascade, Gvk};
 
 use super::*;
 
 const ID: &str = "019f0000-0000-7000-8000-000000000007";
 
 fn task(group: &str, kind: &str, namespace: &str) -> Task {
-    Task {
-        phase: tidegate_model::Phase::Sync,
-        wave: 0,
-        gvk: Gvk::new(group, "v1", kind),
-        namespace: namespace.to_owned(),
-        name: "api".to_owned(),
-        action: Action::Create,
-        hook: None,
-        reason: String::new(),
-        manifest: None,
-        live: None,
-        options: TaskOptions::default(),
-        health_judge: None,
-        images: Vec::new(),
-        error: None,
-    }
+    Task::new(tidegate_model::Phase::Sync, 0, Gvk::new(group, "v1", kind), namespace, "api")
 }
 
 fn action(wait: &Wait<'_>, destination: Destination) -> String {

@@ -1,3 +1,5 @@
+use crate::fleet::DuplicateName;
+
 /// Reason why an input was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
@@ -17,13 +19,8 @@ pub enum Rejection {
         state: String,
     },
     /// Two Applications have the same name.
-    #[error("ApplicationSet {set} has two Applications named {member}; give each a unique name")]
-    DuplicateName {
-        /// Name of the ApplicationSet.
-        set: String,
-        /// The duplicate name.
-        member: String,
-    },
+    #[error(transparent)]
+    DuplicateName(#[from] DuplicateName),
     /// The rollout has finished.
     #[error("rollout has already finished: {message}")]
     AlreadyFinished {

@@ -454,10 +454,7 @@ async fn an_application_is_deleted_and_released() {
     assert_eq!(left.finalizers().collect::<Vec<_>>(), ["example.com/a", "example.com/b"]);
     // The resource remains until other clients have removed their finalizers.
     for other in ["example.com/a", "example.com/b"] {
-        cluster
-            .remove_finalizer(&left.key(), &managed_kind::<ApplicationKind>(), left.uid(), other, None)
-            .await
-            .unwrap();
+        cluster.remove_finalizer(FinalizerRemoval::for_object(&left, other)).await.unwrap();
     }
     while next_event_text(&mut events).await != "gone web" {}
     store.release(&web).await.unwrap();

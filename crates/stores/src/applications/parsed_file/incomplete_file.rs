@@ -56,9 +56,9 @@ impl ParsedFile {
             return;
         }
         let missing = MissingDocuments {
-            applications: keep_missing(applications, &mut self.applications, (&before.applications, now)),
-            appsets: keep_missing(sets, &mut self.appsets, (&before.appsets, now)),
-            projects: keep_missing(projects, &mut self.projects, (&before.projects, now)),
+            applications: keep_missing(applications, &mut self.applications, &before.applications, now),
+            appsets: keep_missing(sets, &mut self.appsets, &before.appsets, now),
+            projects: keep_missing(projects, &mut self.projects, &before.projects, now),
         };
         let is_whole =
             missing.applications.is_empty() && missing.appsets.is_empty() && missing.projects.is_empty();
@@ -90,16 +90,18 @@ impl ParsedFile {
     }
 }
 
-/// Keeps the documents that have disappeared. Returns when they disappeared.
+/// Keeps the documents that have disappeared. Returns when they disappeared. `missing_since` contains the
+/// documents that were already missing, and `at` is the current time.
 fn keep_missing<K: Ord + Clone, T>(
     before: BTreeMap<K, T>,
     now: &mut BTreeMap<K, T>,
-    (lacked, at): (&BTreeMap<K, Instant>, Instant),
+    missing_since: &BTreeMap<K, Instant>,
+    at: Instant,
 ) -> BTreeMap<K, Instant> {
     let mut lacks = BTreeMap::new();
     for (key, one) in before {
         if let Entry::Vacant(place) = now.entry(key) {
-            let since = lacked.get(place.key()).copied().unwrap_or(at);
+            let since = missing_since.get(place.key()).copied().unwrap_or(at);
             lacks.insert(place.key().clone(), since);
             place.insert(one);
         }

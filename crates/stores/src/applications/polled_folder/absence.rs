@@ -9,6 +9,15 @@ pub(in super::super) const GRACE_PERIOD: Duration = Duration::from_millis(900);
 /// Duration after which an absent file or document is considered deleted despite disturbances.
 pub(in super::super) const GRACE_PERIOD_MAX: Duration = Duration::from_secs(10);
 
+/// Waiting times before a missing file or document is considered deleted.
+#[derive(Clone, Copy)]
+pub(super) struct GracePeriods {
+    /// Minimum duration of an undisturbed absence.
+    pub undisturbed: Duration,
+    /// Maximum duration of the absence, despite disturbances.
+    pub total: Duration,
+}
+
 /// Absence of a file or document since the first poll that didn't find it.
 #[derive(Default)]
 pub(super) struct Absence {
@@ -23,15 +32,17 @@ impl Absence {
     /// certain: after the grace period without disturbances, or after the maximum time.
     pub fn record_missing(
         &mut self,
-        (began, now): (Instant, Instant),
+        began: Instant,
+        now: Instant,
         is_disturbed: bool,
-        (patience, at_last): (Duration, Duration),
+        grace_periods: GracePeriods,
     ) -> bool {
-        let is_late = |since: Option<Instant>, patience| {
-            since.is_some_and(|since| began.duration_since(since) >= patience)
+        let GracePeriods { undisturbed, total } = grace_periods;
+        let is_late = |since: Option<Instant>, grace_period| {
+            since.is_some_and(|since| began.duration_since(since) >= grace_period)
         };
-        let is_sure =
-            !is_disturbed && is_late(self.undisturbed_since, patience) || is_late(self.first_missed, at_last);
+        let is_sure = !is_disturbed && is_late(self.undisturbed_since, undisturbed)
+            || is_late(self.first_missed, total);
         self.first_missed.get_or_insert(now);
         self.undisturbed_since = self.undisturbed_since.filter(|_| !is_disturbed).or(Some(now));
         is_sure

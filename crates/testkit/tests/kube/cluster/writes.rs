@@ -1,7 +1,6 @@
 //! Writes and deletions in all modes.
 
-use tidegate_cluster::{DeleteResult, ErrorKind};
-use tidegate_model::ObjectKey;
+use tidegate_cluster::{DeleteResult, ErrorKind, FinalizerRemoval};
 
 use super::*;
 
@@ -194,9 +193,9 @@ pub async fn deletions_target_one_object_and_report_whether_it_is_gone() {
         assert_eq!(cluster.delete(delete(&held, propagation)).await.unwrap(), DeleteResult::Deleting);
     }
     let remove = |name: &'static str, uid: &str| {
-        let (cluster, held, uid) = (cluster.clone(), held.clone(), uid.to_owned());
-        let key = ObjectKey::new("", "ConfigMap", held.namespace(), held.name());
-        async move { cluster.remove_finalizer(&key, &held.gvk(), &uid, name, None).await.unwrap() }
+        let removal = FinalizerRemoval { uid: uid.to_owned(), ..FinalizerRemoval::for_object(&held, name) };
+        let cluster = cluster.clone();
+        async move { cluster.remove_finalizer(removal).await.unwrap() }
     };
     remove("example.org/hold", "another").await;
     assert!(read(&cluster, &held).await.unwrap().has_finalizer("example.org/hold"));

@@ -1,7 +1,7 @@
 //! Deletion of objects.
 
 use serde_json::json;
-use tidegate_cluster::Propagation;
+use tidegate_cluster::{FinalizerRemoval, Propagation};
 
 use super::stage::Stage;
 use super::writes::deployment;
@@ -91,6 +91,6 @@ pub async fn namespaces(stage: &mut Stage) {
     tokio::time::timeout(std::time::Duration::from_secs(60), waiting)
         .await
         .expect("it is deleted with the namespace");
-    cluster.remove_finalizer(&held.key(), &gvk, held.uid(), "example.com/hold", None).await.unwrap();
+    cluster.remove_finalizer(FinalizerRemoval::for_object(&held, "example.com/hold")).await.unwrap();
     stage.wait_until_gone("Namespace", &inner).await;
 }

@@ -8,9 +8,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig, Verb};
 use tidegate_cluster::{
-    ApplyRequest, Cluster, ClusterError, DeleteRequest, Detail, ErrorKind, Propagation, Scope, WriteMode,
+    ApplyRequest, Cluster, ClusterError, DeleteRequest, Detail, ErrorKind, FinalizerRemoval, Propagation,
+    Scope, WriteMode,
 };
-use tidegate_model::{Gvk, Object, ObjectKey, OperationId};
+use tidegate_model::{Gvk, Object, OperationId};
 use tidegate_testkit::kube::{ApiClient, ControlPlane, Mark, User};
 use tidegate_testkit::process::START;
 use tokio::time::{sleep, timeout};
@@ -233,9 +234,15 @@ impl Stage {
     }
 
     pub async fn release(&mut self, kind: &str, name: &str, uid: &str, finalizer: &str) {
-        let gvk = self.gvk(kind);
-        let key = ObjectKey::new(&gvk.group, kind, self.place(kind), name);
-        let done = self.cluster.remove_finalizer(&key, &gvk, uid, finalizer, Some(self.operation)).await;
+        let request = FinalizerRemoval {
+            gvk: self.gvk(kind),
+            namespace: self.place(kind),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            finalizer: finalizer.to_owned(),
+            operation: Some(self.operation),
+        };
+        let done = self.cluster.remove_finalizer(request).await;
         let done =
             done.map_or_else(|error| format!("{:?}: {}", error.kind, error.message), |()| "done".into());
         self.note(format!("release {kind} {name} {finalizer} -> {done}"));
