@@ -384,7 +384,7 @@ pub async fn a_secret_of_the_cluster_gives_access_to_a_repository() {
         "stringData": {"url": server.url(""), "username": "me", "password": "hunter3"},
     });
     bench.observer().post(&secrets, &secret).await.unwrap();
-    wait_until(&bench, |app| says(app, "does not accept the credentials of Secret")).await;
+    wait_until(&bench, |app| says(app, "does not accept the credentials in Secret")).await;
     let right = json!({"stringData": {"password": "hunter2"}});
     bench.observer().patch(&format!("{secrets}/given"), &right).await.unwrap();
     wait_until(&bench, is_done).await;

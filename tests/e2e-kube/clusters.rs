@@ -128,7 +128,7 @@ pub async fn an_unusable_cluster_blocks_only_its_own_applications() {
     wait_for_condition(&bench, &name, "the cluster staging at");
     wait_for_condition(&bench, "dead", "is unreachable: cannot reach the server at https://127.0.0.1:1");
     wait_for_condition(&bench, "both", "both a name and a server");
-    wait_for_condition(&bench, "nobody", "production of spec.destination is unknown");
+    wait_for_condition(&bench, "nobody", "production in spec.destination is unknown");
     assert!(bench.object("/api/v1", "configmaps", &name).await.is_none());
     // Changed credentials take effect while the service is running, and so does an error in them.
     secret(&bench, "staging", None, "token-of-engine");

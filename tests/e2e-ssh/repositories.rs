@@ -205,7 +205,7 @@ pub fn a_host_behind_a_proxy_is_reached_and_its_key_is_checked() {
         };
         through("me:hunter2", &other.public);
         let service = stage.serve();
-        stage.wait_until_refused("the server's host key differs from the one in argocd-ssh-known-hosts-cm");
+        stage.wait_until_refused("the server's host key differs from the key in argocd-ssh-known-hosts-cm");
         through("me:hunter3", &stage.server.host.public);
         stage.refresh();
         stage.wait_until_refused("cannot connect through the proxy");
@@ -236,7 +236,7 @@ pub fn a_wrong_or_unknown_host_key_is_refused_and_nothing_is_applied() {
     stage.write_repository_secret(&stage.key, &stage.server.known_hosts_entry(&other.public));
     let service = stage.serve();
     let app =
-        stage.wait_until_refused("the server's host key differs from the one in argocd-ssh-known-hosts-cm");
+        stage.wait_until_refused("the server's host key differs from the key in argocd-ssh-known-hosts-cm");
     assert_eq!(app["status"]["sync"]["status"], "Unknown");
     // Other hosts are known, but not this host.
     stage.write_repository_secret(&stage.key, &format!("example.com {}\n", other.public));
@@ -257,7 +257,7 @@ pub fn a_key_that_the_server_refuses_is_named_by_its_secret() {
     let other = KeyPair::new(stage.bench.path(), "other");
     stage.write_repository_secret(&other, &stage.server.known_hosts_entry(&stage.server.host.public));
     let service = stage.serve();
-    stage.wait_until_refused("the server does not accept the sshPrivateKey of Secret given");
+    stage.wait_until_refused("the server does not accept the sshPrivateKey in Secret given");
     assert_eq!(
         (stage.deployed_value(), stage.server.take_requests()),
         (None, Vec::new()),

@@ -16,7 +16,7 @@ const COUNT_BUTTONS: &str = "return document.querySelectorAll('main .actions but
 pub fn the_printed_address_signs_in_and_other_browsers_need_a_token() {
     let bench: Bench = example_folder(&WITHOUT_APPSET);
     let mut service = bench.start(&["serve", "--sim", "--apps", "fleet"]);
-    let line = service.wait_for_line("the page is at");
+    let line = service.wait_for_line("the web page is at");
     let address = line.split_once("http://").unwrap().1.split(' ').next().unwrap().to_owned();
     let (own, token) = address.split_once("/#token=").unwrap();
     service.wait_for_line("managing 3 applications");

@@ -630,7 +630,7 @@ fn the_sign_in_provider_is_checked_at_start_and_may_be_unavailable() {
     fleet.bench.write("oidc.yaml", away);
     let mut service = fleet.bench.start(&serve("0"));
     let mut missing = vec![
-        "for users of Example ID; the web page is at",
+        "the API is available to users of Example ID at",
         "sign-in with Example ID is not available: the provider's configuration cannot be reached",
         "managing 3 applications",
     ];

@@ -254,7 +254,8 @@ fn an_application_is_deleted_by_command() {
     wait_until_known(&fleet, "other");
     let refused = fleet.bench.run(&["app", "delete", "database", "--yes"]).expect_code(4);
     assert!(
-        refused.err.contains("contains more than application") && refused.err.contains("database.yaml"),
+        refused.err.contains("contains other documents besides application")
+            && refused.err.contains("database.yaml"),
         "{}",
         refused.err
     );

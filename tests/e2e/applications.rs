@@ -247,7 +247,7 @@ fn an_operation_is_terminated_at_once_whatever_it_waits_for() {
         &["app", "delete", "nobody", "--yes"],
     ] {
         let unknown = fleet.bench.run(command).expect_code(2);
-        assert!(unknown.err.contains("there is no application nobody"), "{command:?}: {}", unknown.err);
+        assert!(unknown.err.contains("application nobody not found"), "{command:?}: {}", unknown.err);
     }
     Fleet::stop(service);
 }

@@ -137,7 +137,8 @@ fn errors_are_named_and_the_exit_code_shows_their_origin() {
         (
             APPSET.replace("  template:\n", plugin),
             1,
-            "generators[1].plugin: ConfigMap argocd/mine is unknown; set a file that contains it with --secrets PATH",
+            "generators[1].plugin: ConfigMap argocd/mine not found; pass a file that contains it in \
+             --secrets PATH",
         ),
         (
             APPSET.replace("goTemplate: true", "goTemplate: 'yes'"),
@@ -153,7 +154,7 @@ fn errors_are_named_and_the_exit_code_shows_their_origin() {
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n".to_owned(),
             2,
-            "there is no ApplicationSet",
+            "the files contain no ApplicationSet",
         ),
     ] {
         bench.write("sets/fleet.yaml", set);
@@ -406,7 +407,7 @@ fn errors_in_steps_and_orders_say_what_to_do() {
     annotated("\"tidegate.dev/max-deletions\":\"abc\"");
     let ran = bench.run(&PLAN).expect_code(2);
     assert!(
-        ran.err.contains("annotation tidegate.dev/max-deletions: invalid number of Applications \"abc\""),
+        ran.err.contains("tidegate.dev/max-deletions annotation: invalid number of Applications \"abc\""),
         "{ran:?}"
     );
     // Settings that would prevent updates of Applications are also reported.

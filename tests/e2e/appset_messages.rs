@@ -174,7 +174,7 @@ fn an_impossible_request_is_answered_with_the_possible_ones() {
     for verb in ["skip", "retry"] {
         let step = appset.appset(&[&[verb, "fleet", "--step", "7"], &reason[..]].concat()).expect_code(4);
         let steps =
-            "there is no step 7; the rollout has 3: 1 (env in (dev)), 2 (env in (qa)), 3 (env in (prod))";
+            "step 7 does not exist; the rollout has 3: 1 (env in (dev)), 2 (env in (qa)), 3 (env in (prod))";
         assert!(step.err.contains(steps), "{step:?}");
         let app = appset.appset(&[&[verb, "fleet", "--app", "qa-x"], &reason[..]].concat()).expect_code(4);
         let apps = "has no Application qa-x; its Applications by step: step 1: dev-a, dev-b; step 2: qa-a; step 3: prod-a, prod-b";
@@ -190,7 +190,7 @@ fn an_impossible_request_is_answered_with_the_possible_ones() {
     appset.appset(&["skip", "fleet", "--app", "prod-a", "--reason", "moved"]).expect_code(0);
     let twice = appset.appset(&["skip", "fleet", "--app", "prod-a", "--reason", "moved"]).expect_code(4);
     assert!(twice.err.contains("Application prod-a was already skipped by tester (moved) at "), "{twice:?}");
-    assert!(twice.err.contains("; these can be skipped now: step 3: prod-b"), "{twice:?}");
+    assert!(twice.err.contains("; these Applications can be skipped now: step 3: prod-b"), "{twice:?}");
     assert!(!twice.err.contains("Healthy"), "{twice:?}");
     service.signal("TERM");
     service.finish().expect_code(0);
@@ -203,7 +203,7 @@ fn an_accepted_retry_is_visible_before_it_starts() {
     let service = appset.serve();
     appset.wait_for_status(|status| status["rollout"]["steps"][2]["status"] == "Held");
     appset.appset(&["terminate", "fleet"]).expect_code(0);
-    appset.wait_until_explained("starts it again");
+    appset.wait_until_explained("restarts the run");
     service.signal("TERM");
     service.finish().expect_code(0);
     // The branch can't be resolved, so no rollout starts.
@@ -300,8 +300,9 @@ fn an_ordered_deletion_reports_progress_and_after_termination_the_rest() {
     );
     let skip = appset.appset(&["skip", "fleet", "--step", "5", "--reason", "no"]).expect_code(4);
     assert!(
-        skip.err
-            .contains("there is no step 5 (steps in the deletion order: 2); step 1: prod-a; step 2: dev-a"),
+        skip.err.contains(
+            "step 5 does not exist (steps in the deletion order: 2); step 1: prod-a; step 2: dev-a"
+        ),
         "{skip:?}"
     );
 
@@ -310,7 +311,7 @@ fn an_ordered_deletion_reports_progress_and_after_termination_the_rest() {
     for text in [
         "terminated by tester (not today)",
         "not deleted: dev-a, prod-a",
-        "next: `tidegate appset retry argocd/fleet` starts it again once the cause is fixed",
+        "next: `tidegate appset retry argocd/fleet` restarts the run once the cause is fixed",
     ] {
         assert_eq!(explanation.matches(text).count(), 1, "{text}: {explanation}");
     }
@@ -395,7 +396,7 @@ fn unmanaged_appsets_are_shown_in_their_last_state() {
     let last = appset.status();
     assert_eq!((&last["rollout"], &last["rolloutId"]), (&status["rollout"], &status["rolloutId"]));
     let unknown = appset.appset(&["get", "other"]).expect_code(2);
-    assert!(unknown.err.contains("there is no ApplicationSet other"), "{unknown:?}");
+    assert!(unknown.err.contains("ApplicationSet other not found"), "{unknown:?}");
     // An ApplicationSet that isn't managed doesn't accept requests.
     let pause = appset.appset(&["pause", "fleet"]).expect_code(4);
     assert!(pause.err.contains("no `tidegate serve` is running in"), "{pause:?}");

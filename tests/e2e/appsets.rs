@@ -373,7 +373,10 @@ fn requests_for_a_finished_rollout_are_refused_with_advice() {
         let ran = appset.bench.run(&[&["appset", verb, "fleet"], more].concat()).expect_code(4);
         let text = format!("nothing to {verb}: its last progressive sync has ended (");
         assert!(ran.err.contains(&text), "{ran:?}");
-        assert!(ran.err.contains("another one starts automatically when the targets change"), "{ran:?}");
+        assert!(
+            ran.err.contains("another progressive sync starts automatically when the targets change"),
+            "{ran:?}"
+        );
     }
     for (name, _) in FIVE {
         assert_eq!(appset.operations(name).len(), 1, "{name}: nothing was done");

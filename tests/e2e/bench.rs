@@ -232,8 +232,8 @@ impl Running {
     #[track_caller]
     #[allow(dead_code, reason = "unused by the tests on a control plane")]
     pub fn wait_for_api(&mut self) -> String {
-        let line = self.wait_for_line("the API is at");
-        line.split("http://").nth(1).unwrap().split(' ').next().unwrap().to_owned()
+        let line = self.wait_for_line("the API is available");
+        line.split("http://").nth(1).unwrap().split(';').next().unwrap().to_owned()
     }
 
     /// Sends a signal, such as `TERM` or `KILL`.

@@ -77,7 +77,7 @@ fn a_file_that_is_too_large_is_refused_by_its_size() {
     open("cluster/journal-0").set_len(8 << 30).unwrap();
     let ran = bench.run(&["sim", "audit"]).expect_code(1);
     assert!(
-        ran.err.contains("cluster/journal-0 is damaged in line 1: the file exceeds the maximum size"),
+        ran.err.contains("cluster/journal-0 is damaged on line 1: the file exceeds the maximum size"),
         "{}",
         ran.err
     );

@@ -180,7 +180,7 @@ fn a_deleted_application_is_forgotten() {
         bench.run(&delete)
     });
     let again = writes_before.take(100).find(|ran| ran.code() == 2).unwrap();
-    assert!(again.err.contains("has deleted it"), "{}", again.err);
+    assert!(again.err.contains("deleted it"), "{}", again.err);
     assert_eq!(bench.writes().len(), before);
     // When the application is synced again, it has its hooks again.
     bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);

@@ -186,7 +186,7 @@ fn users_control_a_rollout_locally_and_remotely() {
     let ran = shops.run(&["pause", "shops"]).expect_code(4);
     assert!(ran.err.contains("shops"), "{ran:?}");
     let ran = shops.run(&["get", "shoes"]).expect_code(2);
-    assert!(ran.err.contains("there is no ApplicationSet shoes; `tidegate appset list`"), "{ran:?}");
+    assert!(ran.err.contains("ApplicationSet shoes not found; `tidegate appset list`"), "{ran:?}");
     shops.run_as("ann", &["refresh", "shops"]).expect_code(0);
     shops.run(&["delete", "shops", "--orphan", "--yes", "--timeout", "10m"]).expect_code(0);
     assert_eq!(shops.bench.json(&["app", "list", "-o", "json"])["items"].as_array().unwrap().len(), 15);

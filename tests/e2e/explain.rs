@@ -87,7 +87,7 @@ fn the_blocking_older_operation_is_named() {
     let mut service = fleet.bench.start(&args);
     let url = format!("http://{}", service.wait_for_api());
     service.wait_for_line("managing 3 applications");
-    let text = format!("it starts when operation {older} has ended (`tidegate explain {older}`)");
+    let text = format!("it starts when operation {older} ends (`tidegate explain {older}`)");
     let mut all = std::iter::repeat_with(|| explain(&fleet, "backend")).take(3000);
     let explanation = all.find(|explanation| explanation.contains(&text));
     assert!(
@@ -275,8 +275,8 @@ fn an_operation_in_the_log_of_another_service_is_explained() {
     let service = fleet.serve();
     let ran = fleet.bench.run(&["app", "explain", "backend"]).expect_code(0);
     let expected = format!(
-        "operation {id} of application backend is not in this service's log: a service with another state directory recorded it; \
-         nothing to do"
+        "operation {id} for application backend is not in this service's log: a service with another state \
+         directory recorded it; nothing to do"
     );
     assert!(ran.err.contains(&expected) && !ran.err.contains("try again"), "{}", ran.err);
     assert!(ran.out.contains("Succeeded"), "{}", ran.out);

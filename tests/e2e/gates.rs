@@ -361,7 +361,7 @@ fn managed_applications_pass_their_defined_gates() {
     fleet.commit();
     let missing =
         fleet.bench.run(&["serve", "--sim", "--apps", "fleet", "--gates", "gates.yaml"]).expect_code(2);
-    assert!(missing.err.contains("gates.yaml: there is no such file"), "{}", missing.err);
+    assert!(missing.err.contains("gates.yaml: no such file"), "{}", missing.err);
     fleet.bench.write("gates.yaml", "concurrency: {other: {limit: 1}}");
     let service = fleet.serve_with(&["--gates", "gates.yaml"]);
     let condition = fleet.condition("frontend", "UndefinedGateWarning");

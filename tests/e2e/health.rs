@@ -178,7 +178,7 @@ fn script_errors_name_the_file_and_line() {
         ("empty", &["empty: no health rules"]),
         ("widget.yaml", &["widget.yaml: no health rules"]),
         ("map.yaml", &["map.yaml: m resource.customizations: not a map"]),
-        ("missing", &["there is no such file or folder"]),
+        ("missing", &["no such file or folder"]),
     ] {
         let ran = bench.run(&["health", "-f", "widget.yaml", "--customizations", scripts]).expect_code(2);
         for part in parts {

@@ -115,7 +115,7 @@ fn an_operation_continues_without_what_another_process_skipped() {
     );
     bench.run(&ops(&["skip", "shop", "--wave", "Sync/1"])).expect_code(0);
     let again = bench.run(&ops(&["skip", "shop", "--wave", "Sync/1"])).expect_code(4);
-    assert!(again.err.contains("no task of wave Sync/1 can be skipped now"), "{}", again.err);
+    assert!(again.err.contains("no task in wave Sync/1 can be skipped now"), "{}", again.err);
     bench.run(&ops(&["mark-done", "shop", "--task", "Deployment/api"])).expect_code(0);
     let ended = sync.finish();
     assert_eq!(ended.status.code(), Some(0));

@@ -221,7 +221,7 @@ fn links_that_leave_the_folder_of_health_rules_are_refused() {
         symlink(to, &path).unwrap();
         let refused = bench.run(&plan).expect_code(2);
         assert!(
-            refused.err.contains(place) && refused.err.contains("points outside the given folder"),
+            refused.err.contains(place) && refused.err.contains("points outside the specified folder"),
             "{refused:?}"
         );
         std::fs::remove_file(&path).unwrap();
@@ -247,7 +247,7 @@ fn links_that_leave_the_folder_are_refused() {
         symlink(to, &path).unwrap();
         let ran = plan("app").expect_code(2);
         assert!(
-            ran.err.contains(&format!("app/{link}: the link points outside the given folder")),
+            ran.err.contains(&format!("app/{link}: the link points outside the specified folder")),
             "{}",
             ran.err
         );

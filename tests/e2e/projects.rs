@@ -44,7 +44,7 @@ fn destinations_that_deny_permit_nothing() {
     };
     destinations("[{server: '*', namespace: allowed-ns}, {server: '*', namespace: '!kyverno'}]");
     let service = fleet.serve();
-    assert_refused(&fleet, "InvalidSpecError", "none of its destinations matches");
+    assert_refused(&fleet, "InvalidSpecError", "none of its destinations match");
     destinations("[{server: '*', namespace: '*'}, {server: '*', namespace: '!fleet'}]");
     assert_refused(
         &fleet,
@@ -54,7 +54,7 @@ fn destinations_that_deny_permit_nothing() {
     for only in ["{server: '*', namespace: '!kyverno'}", "{server: '!https://prod.example', namespace: '*'}"]
     {
         destinations(&format!("[{only}]"));
-        assert_refused(&fleet, "InvalidSpecError", "all entries of its destinations are negated (!)");
+        assert_refused(&fleet, "InvalidSpecError", "all entries in its destinations are negated (!)");
         let warning = fleet.condition("frontend", "SpecWarning");
         assert!(warning.contains("project 'shop' permits nothing"), "{warning}");
     }

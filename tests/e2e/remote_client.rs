@@ -30,8 +30,8 @@ impl RemoteClient {
         let serve = ["serve", "--sim", "--apps", "fleet", "--listen", "0", "--tokens", "tokens"];
         let mut service =
             fleet.bench.start(&[&serve[..], &["--tls-cert", "cert.pem", "--tls-key", "key.pem"]].concat());
-        let line = service.wait_for_line("the API is at");
-        let port = line.split("https://127.0.0.1:").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+        let line = service.wait_for_line("the API is available");
+        let port = line.split("https://127.0.0.1:").nth(1).unwrap().split(';').next().unwrap().to_owned();
         service.wait_for_line("managing 3 applications");
         let bench = Bench::new();
         bench.write_private("ca.pem", pair.cert.pem());

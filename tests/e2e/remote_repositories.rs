@@ -216,7 +216,7 @@ fn credentials_are_set_changed_and_never_shown() {
     stage.write_secret("wrong-hunter3");
     let service = stage.serve(&["--repositories", "secrets", "-vv"]);
     for name in ["one", "two"] {
-        stage.wait_until(name, |app| has_condition(app, "does not accept the credentials of Secret given"));
+        stage.wait_until(name, |app| has_condition(app, "does not accept the credentials in Secret given"));
     }
     // A changed Secret is used for the next fetch.
     stage.write_secret("hunter2");

@@ -227,7 +227,7 @@ fn without_the_programs_other_applications_continue() {
     stage.bench.set_variable("PATH", "");
     let service = stage.serve();
     stage.wait_until_synced(&["plain"]);
-    for (name, part) in [("charted", "the program helm was not found"), ("built", "kustomize or kubectl")] {
+    for (name, part) in [("charted", "helm was not found"), ("built", "kustomize or kubectl")] {
         let told = |app: &Value| app["status"]["conditions"].to_string();
         let app = stage.wait_until(name, |app| told(app).contains(part));
         assert!(told(&app).contains("ComparisonError") && told(&app).contains("install"), "{app}");

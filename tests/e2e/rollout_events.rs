@@ -167,7 +167,7 @@ fn appsets_of_one_name_are_distinguished_by_namespace() {
         assert_eq!(there.err, ran.err, "{args:?}");
         let nobody: Vec<&str> = args.iter().map(|arg| if *arg == "stores" { "shoes" } else { arg }).collect();
         let ran = shops.run(&nobody).expect_code(2);
-        assert!(ran.err.contains("there is no ApplicationSet shoes; `tidegate appset list`"), "{ran:?}");
+        assert!(ran.err.contains("ApplicationSet shoes not found; `tidegate appset list`"), "{ran:?}");
     }
     let skip = shops.run(&[&["skip", "stores", "--step", "1"], &reason[..]].concat()).expect_code(2);
     assert!(skip.err.contains(text), "{skip:?}");

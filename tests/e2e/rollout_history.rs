@@ -348,7 +348,7 @@ fn runs_beyond_the_history_have_a_summary_and_unknown_ones_are_missing() {
     // Both IDs have the same prefix.
     let both = &id[..1];
     let ran = shops.run(&["show-run", both]).expect_code(2);
-    assert!(ran.err.contains("use more digits of the id"), "{}", ran.err);
+    assert!(ran.err.contains("use more digits of the ID"), "{}", ran.err);
     let none = shops.run(&["runs", "shoes"]).expect_code(0);
     assert!(
         none.out.is_empty() && none.err.contains("no rollouts or deletions of shoes are recorded"),

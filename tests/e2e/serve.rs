@@ -49,11 +49,7 @@ fn a_missing_folder_of_applications_is_reported_like_a_missing_path() {
     for args in [&["serve", "--sim", "--apps", "nowhere"][..], &["sync", "--sim", "--app", "web", "nowhere"]]
     {
         let output = bench.run(args).expect_code(2);
-        assert!(
-            output.err.contains("nowhere: there is no such file or folder; check the path"),
-            "{}",
-            output.err
-        );
+        assert!(output.err.contains("nowhere: no such file or folder; check the path"), "{}", output.err);
     }
 }
 

@@ -58,7 +58,7 @@ fn unsigned_revisions_are_not_synced() {
     // The key is missing, and other keys don't count.
     let says = |part: &str| drop(fleet.wait_until("signed", |app| comparison_error(app).contains(part)));
     says(&format!(
-        "is signed with key {}, but the ConfigMap argocd-gpg-keys-cm has no such key",
+        "is signed with key {}, but the argocd-gpg-keys-cm ConfigMap has no such key",
         signed_commits::key_id("alice")
     ));
     fleet.wait_until_synced(&["backend", "database", "frontend"]);
@@ -121,6 +121,6 @@ fn unsigned_revisions_are_not_synced() {
     says("has no such key");
     let text = fs::read_to_string(fleet.path("project.yaml")).unwrap();
     fs::write(fleet.path("project.yaml"), text.replace(&signed_commits::key_id("bob"), "bob")).unwrap();
-    says("has an invalid keyID \"bob\"");
+    says("invalid keyID \"bob\"");
     Fleet::stop(service);
 }

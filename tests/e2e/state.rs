@@ -269,7 +269,7 @@ fn damage_newest(state: &Path, family: u8) {
 fn a_damaged_simulated_cluster_is_named_and_can_be_reset() {
     type DamageFn = fn(&Path);
     let cases: [(&str, &str, DamageFn); 2] = [
-        ("damaged", "is damaged in line", |journal| {
+        ("damaged", "is damaged on line", |journal| {
             let mut bytes = fs::read(journal).unwrap();
             let at = bytes.len() / 2;
             bytes[at] ^= 1;

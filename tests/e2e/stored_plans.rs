@@ -95,8 +95,8 @@ fn a_plan_is_found_by_its_hash_and_sealed_in_the_state_directory() {
     assert_eq!(files_containing(&bench.state(), SECRET), Vec::<String>::new(), "sealed");
     for (wrong, text) in [
         ("0123456789", "cannot find plan 0123456789: no plan with this prefix is stored in "),
-        (&hash[..5], "at least the first 6 digits of the hash"),
-        ("nothing.plan", "there is no file nothing.plan; "),
+        (&hash[..5], "at least the first 6 digits of"),
+        ("nothing.plan", "file nothing.plan not found; "),
     ] {
         let ran = bench.run(&["sync", "--plan", wrong, "--sim"]).expect_code(2);
         assert!(ran.err.contains(text), "{wrong}: {}", ran.err);

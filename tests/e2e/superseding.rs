@@ -182,7 +182,7 @@ fn a_waiting_command_reports_its_sync_although_another_follows() {
     assert_eq!(ran.code(), 1, "{}", ran.err);
     let second = &operations(&fleet)[1];
     assert_eq!(second["phase"], "Failed", "{second}");
-    let told = format!("another operation has started since: operation {}", second["id"].as_str().unwrap());
+    let told = format!("another operation has since started: operation {}", second["id"].as_str().unwrap());
     assert!(ran.err.contains(&told), "{}", ran.err);
     assert_eq!(phases(&fleet), ["Failed", "Failed", "Running"]);
     Fleet::stop(service);

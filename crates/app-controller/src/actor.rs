@@ -118,7 +118,7 @@ pub struct ActorState {
     comparison_cache: ComparisonCache,
     ended_operations: u64,
     is_preparing: bool,
-    /// Commits to which the operation's revisions resolved when it was prepared. The operation has been
+    /// Commits that the operation's revisions resolved to when it was prepared. The operation has been
     /// waiting for dependencies since then.
     prepared_revisions: Option<Vec<String>>,
     /// True if the deletion is waiting for other Applications. The Application is still compared while it

@@ -284,8 +284,9 @@ impl ApplicationService {
             .dependencies
             .blocking_dependents(&AppKey::of(&application), &self.shared.application_cache);
         plan.warnings.extend(keep.unwrap_or_default().iter().take(DEPENDENTS_NAMED_MAX).map(|(other, _)| {
-            let message =
-                format!("the deletion waits until Application {other}, which depends on it, is deleted");
+            let message = format!(
+                "the deletion waits until Application {other}, which depends on this Application, is deleted"
+            );
             warning("needed", message)
         }));
         Ok(plan)

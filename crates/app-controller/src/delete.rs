@@ -9,30 +9,15 @@ use tidegate_application::{instance_name, operation};
 use tidegate_executor::effects::{self, NO_OPERATION};
 use tidegate_executor::{Clock as _, SystemClock, Targets, WINDOW_PREFIX};
 use tidegate_model::argo::Application;
-use tidegate_model::{Cascade, OperationId, Plan, SyncRequest};
+use tidegate_model::{OperationId, Plan, SyncRequest};
 use tidegate_planner::count_deletion_hooks;
 use tidegate_state::last_sync::{self, LastSync};
 
 use super::admission::check_signatures;
 use super::destinations::ResolvedDestination;
+use super::messages::DeletionOptions;
 use super::operation_history;
 use super::shared_state::{RevisionLookup, SharedState};
-
-/// Options for deleting an Application.
-#[derive(Clone, Copy, Debug)]
-pub struct DeletionOptions {
-    /// Deletion policy for the Application's objects.
-    pub cascade: Cascade,
-    /// True to skip the deletion hooks.
-    pub no_hooks: bool,
-}
-
-impl From<Cascade> for DeletionOptions {
-    /// Returns options that run the deletion hooks.
-    fn from(cascade: Cascade) -> Self {
-        Self { cascade, no_hooks: false }
-    }
-}
 
 /// Returns the commits that contain the deletion hooks (empty if there are no hooks), and the operation ID.
 /// Doesn't start the operation.

@@ -131,7 +131,7 @@ impl ClusterLookupError {
     }
 }
 
-/// Cluster to which a destination refers.
+/// Cluster that a destination refers to.
 enum DestinationCluster {
     /// The managed cluster. Contains the project that the cluster is restricted to, or an empty string for
     /// all projects.
@@ -142,7 +142,7 @@ enum DestinationCluster {
 /// Returns the error for a cluster whose Secret can't be used.
 fn unusable_error(requested: &str, one: &ClusterSecret, problem: &str) -> ClusterLookupError {
     ClusterLookupError::Invalid(format!(
-        "the cluster {requested} of spec.destination cannot be used: Secret {}: {problem}",
+        "the cluster {requested} in spec.destination cannot be used: Secret {}: {problem}",
         one.secret_name
     ))
 }
@@ -151,7 +151,8 @@ fn unusable_error(requested: &str, one: &ClusterSecret, problem: &str) -> Cluste
 fn ambiguous_error(requested: &str, all: &[&ClusterSecret]) -> ClusterLookupError {
     let secrets: Vec<&str> = all.iter().map(|one| one.secret_name.as_str()).collect();
     ClusterLookupError::Invalid(format!(
-        "the cluster {requested} of spec.destination is declared by several Secrets: {}; keep only one of them",
+        "the cluster {requested} in spec.destination is declared by several Secrets: {}; keep only one of \
+         them",
         secrets.join(", ")
     ))
 }
@@ -241,7 +242,7 @@ impl Destinations {
         }
     }
 
-    /// Returns the mode that determines if writes use the service accounts specified by projects.
+    /// Returns the mode that determines whether writes use the service accounts specified by projects.
     pub fn impersonation(&self) -> ImpersonationMode {
         self.0.impersonation
     }
@@ -386,7 +387,7 @@ impl Destinations {
                 Some(problem) => Err(unusable_error(requested, one, problem)),
             },
             [] => Err(ClusterLookupError::Unknown(format!(
-                "the cluster {requested} of spec.destination is unknown; this process manages the {} (named \
+                "the cluster {requested} in spec.destination is unknown; this process manages the {} (named \
                  {IN_CLUSTER_NAME} or {IN_CLUSTER_SERVER}){}",
                 self.0.destination,
                 format_names(&state.declared)

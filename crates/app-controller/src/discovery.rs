@@ -226,8 +226,8 @@ impl CacheState {
     }
 }
 
-/// Returns the discovery data for charts. If a group doesn't respond, its previous kinds are kept, or at
-/// least its version. Without the kinds, charts would omit objects, and a sync would prune these objects.
+/// Returns the discovery data for charts. If a group doesn't respond, keeps its version and its previous kinds.
+/// Without the kinds, charts would omit objects, and a sync would prune these objects.
 fn merge_capabilities(served: &Discovery, kube_version: String, before: &Capabilities) -> Capabilities {
     let each = served.kinds.iter().flat_map(|(kind, info)| {
         info.versions.iter().map(|version| Gvk::new(&kind.group, version, &kind.kind))
@@ -375,7 +375,7 @@ async fn watch_namespaces(
     }
 }
 
-/// Cluster from which a comparison reads. Cached data isn't queried again.
+/// Cluster that a comparison reads from. Cached data isn't queried again.
 pub(super) struct CachedCluster {
     pub cluster: Arc<dyn Cluster>,
     pub discovery: Arc<DiscoveryCache>,

@@ -201,7 +201,7 @@ impl GeneratorInputs for RepositoryInputs {
         match &self.clusters {
             Some(clusters) => Ok(Some(Arc::clone(clusters))),
             None => Err(QueryError::new(
-                "no clusters are declared; set the files of their Secrets with --clusters PATH",
+                "no clusters are declared; pass the files with their Secrets in --clusters PATH",
             )),
         }
     }
@@ -228,7 +228,7 @@ impl GeneratorInputs for RepositoryInputs {
         let content =
             self.repository(repository)?.content(commit, path, &limits).map_err(|error| match error {
                 SourceError::Limit { limit, what, .. } => {
-                    QueryError::new(format!("file {path} has more than {limit} {what}"))
+                    QueryError::new(format!("file {path} contains more than {limit} {what}"))
                 }
                 other => source_error(&other),
             })?;
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(applications[0].spec.destination.server, "https://eu.example.com");
         let error = generate(&set, &mut world(), &Options::default()).unwrap_err().to_string();
         assert!(
-            error.starts_with("generators[0].matrix.generators[0].clusters: no clusters are declared; set")
+            error.starts_with("generators[0].matrix.generators[0].clusters: no clusters are declared; pass")
         );
     }
 
@@ -337,7 +337,7 @@ mod tests {
         let mut world = RepositoryInputs::new(Repositories::default(), folder.path().to_path_buf());
         let tree = world.git_tree("./repo", "HEAD").unwrap().unwrap();
         let error = world.git_file("./repo", &tree.commit, "apps/web/a.json").unwrap_err();
-        assert!(error.reason.starts_with("file apps/web/a.json has more than 1048576 bytes"), "{error}");
+        assert!(error.reason.starts_with("file apps/web/a.json contains more than 1048576 bytes"), "{error}");
         assert!(world.git_file("./repo", &tree.commit, "apps").is_err());
         let error = world.git_tree("./repo", "nowhere").unwrap_err();
         assert!(error.reason.contains("no branch, tag or commit \"nowhere\""), "{error}");

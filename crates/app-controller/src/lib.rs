@@ -8,8 +8,9 @@
 //! ```
 //!
 //! An idle actor keeps only its resource in memory. The `application` crate makes the decisions. State that
-//! must survive a crash is persisted before the actor acts: an operation's ID is in the store before the
-//! engine receives the operation, so the operation starts only once even if the process crashes.
+//! must survive a crash is persisted before the actor acts. For example, the store contains an operation's ID
+//! before the engine receives the operation. The operation therefore starts only once, even if the process
+//! crashes.
 
 mod actor;
 mod admission;
@@ -61,14 +62,13 @@ pub mod sync_request;
 
 pub use application_cache::{ApplicationCache, Deployments, SearchResult};
 pub use application_service::ApplicationService;
-pub use delete::DeletionOptions;
 pub use destinations::Destinations;
 pub use destinations::cluster_status::ClusterStatus;
 pub use git_metrics::RepositoryRequests;
 pub use kubernetes_events::{KubernetesEvent, put_event, write_refusal_event};
 pub use managed_applications::{ManagedApplications, ManagedApplicationsInput, ReconcileSettings};
 pub use manifests::SourceSettings;
-pub use messages::{ChildOperation, SupervisorMessage};
+pub use messages::{ChildOperation, DeletionOptions, SupervisorMessage};
 pub use operation_history::is_operation_known;
 pub use projects::MissingProject;
 pub use rendering::have_same_manifests;

@@ -256,7 +256,7 @@ async fn forward<T>(
 }
 
 /// Resumes the open operations in the log. Returns the operations that this process can't resume, each with
-/// the reason. Applications resume their own operations on declared clusters once the cluster has responded.
+/// the reason. Applications on declared clusters resume their own operations once the cluster has responded.
 async fn resume_operations(engine: &Engine, places: &Destinations) -> Result<Vec<String>, ServiceError> {
     let mut left_alone = Vec::new();
     let own = places.managed().to_string();
@@ -285,7 +285,7 @@ async fn observe_periodically(shared: Arc<SharedState>, every: Duration, to: Act
                     )));
                 }
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "failed to read the global projects; using the previous ones")
+                    tracing::warn!(%error, "failed to read the global projects; using the previous projects")
                 }
                 Err(error) => {
                     tracing::warn!(%error, "reading the global projects failed with an internal error")

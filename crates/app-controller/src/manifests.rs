@@ -185,7 +185,7 @@ impl Manifests {
         let mut credentials = match self.files.as_ref().map(RepositoryFiles::read).transpose() {
             Ok(credentials) => credentials.unwrap_or_default(),
             Err(error) => {
-                return tracing::warn!(%error, "failed to read repository credentials; using the previous ones");
+                return tracing::warn!(%error, "failed to read repository credentials; using the previous credentials");
             }
         };
         credentials.merge(&self.cluster_credentials.lock().unwrap_or_else(PoisonError::into_inner));

@@ -10,18 +10,33 @@ use tidegate_application::refresh::RefreshLevel;
 use tidegate_application::rollout_operation::AdoptableOperations;
 use tidegate_lifecycle::rollout::OperationReport;
 use tidegate_model::argo::OperationRequest;
-use tidegate_model::{Digest, OperationId, PlanApproval, Timestamp};
+use tidegate_model::{Cascade, Digest, OperationId, PlanApproval, Timestamp};
 use tidegate_source::Address;
 use tidegate_stores::applications::{ExternalTermination, StoreEvent, StoredApplication};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::comparison_result::{ComparisonResult, ComparisonStart};
-use super::delete::DeletionOptions;
 use super::plan_check::PlanCheck;
 use super::projects::global_project_settings::GlobalProjectsUpdate;
 
 /// Reply to a request: either success or the reason why the request failed.
 pub type Reply = RpcReplyPort<Result<(), String>>;
+
+/// Options for deleting an Application.
+#[derive(Clone, Copy, Debug)]
+pub struct DeletionOptions {
+    /// Deletion policy for the Application's objects.
+    pub cascade: Cascade,
+    /// True to skip the deletion hooks.
+    pub no_hooks: bool,
+}
+
+impl From<Cascade> for DeletionOptions {
+    /// Returns options that run the deletion hooks.
+    fn from(cascade: Cascade) -> Self {
+        Self { cascade, no_hooks: false }
+    }
+}
 
 /// Operation requested by a progressive sync.
 pub struct ChildOperation {
@@ -43,7 +58,7 @@ pub struct PlanReference {
 }
 
 impl PlanReference {
-    /// Returns the plan to which an operation request refers.
+    /// Returns the plan that an operation request refers to.
     pub fn from_request(request: &OperationRequest) -> Option<Self> {
         let hash = approval::requested_plan(request)?.parse().ok()?;
         Some(Self { hash, allow_drift: approval::allows_drift(request) })

@@ -194,7 +194,7 @@ pub fn load_operation(
     Ok(driver.state().header().map(|header| header.request.clone()).zip(view(driver.state())))
 }
 
-/// Returns the manifests with which an operation started, or `None` if they are no longer in the log.
+/// Returns the manifests that an operation started with, or `None` if they are no longer in the log.
 pub async fn manifests(
     shared: &SharedState,
     operation: OperationId,

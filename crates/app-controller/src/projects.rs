@@ -211,8 +211,8 @@ impl Projects {
             && !project.spec.destination_service_accounts.is_empty();
         let ignored = is_ignored.then(|| {
             format!(
-                "destinationServiceAccounts of project '{name}' have no effect: start `tidegate serve` with --impersonate, or set \
-                 application.sync.impersonation.enabled in the ConfigMap argocd-cm"
+                "destinationServiceAccounts of project '{name}' have no effect: start `tidegate serve` with \
+                 --impersonate, or set application.sync.impersonation.enabled in the argocd-cm ConfigMap"
             )
         });
         unknown.into_iter().chain(unsupported).chain(ignored).collect()
@@ -239,8 +239,7 @@ impl Projects {
         Ok(policy)
     }
 
-    /// Returns the keys with which commits must be signed, or `None` if the project doesn't require
-    /// signatures.
+    /// Returns the keys that may sign commits, or `None` if the project doesn't require signatures.
     pub fn required_keys(&self, name: &str) -> Result<Option<RequiredKeys>, String> {
         let (project, _) = self.find(name).map_err(|missing| missing.to_string())?;
         let keys = &project.spec.signature_keys;
@@ -250,7 +249,8 @@ impl Projects {
         let required = RequiredKeys::new(name, keys.iter().map(|key| key.key_id.as_str()));
         required.map(Some).map_err(|wrong| {
             format!(
-                "signatureKeys of project '{name}' has an invalid keyID {wrong:?}: use the full fingerprint or its last 16 hexadecimal digits"
+                "invalid keyID {wrong:?} in signatureKeys of project '{name}': use the full fingerprint or \
+                 its last 16 hexadecimal digits"
             )
         })
     }

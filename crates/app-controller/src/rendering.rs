@@ -116,8 +116,9 @@ impl SharedState {
 ///
 /// # Errors
 ///
-/// Returns the reason if the manifests can't be compared at the moment: a repository is unreachable, a
-/// program failed, or a chart needs the capabilities of a cluster that doesn't respond.
+/// Returns the reason why the manifests can't be compared at the moment, for example that a repository is
+/// unreachable, that a program failed, or that a chart needs the capabilities of a cluster that doesn't
+/// respond.
 pub async fn have_same_manifests(
     shared: &SharedState,
     application: &Application,

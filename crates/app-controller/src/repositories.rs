@@ -62,7 +62,7 @@ impl RepositoryFiles {
                 let lines: Vec<_> = errors.iter().map(|error| format!("line {}", error.line)).collect();
                 let lines = lines.join(", ");
                 ServiceError::refused(format!(
-                    "{place} is not valid YAML of Secrets and ConfigMaps: see {lines}"
+                    "{place} must contain valid YAML with Secrets and ConfigMaps; check {lines}"
                 ))
             };
             for target in parse(&place.to_string(), &content, &Limits::default()).map_err(unread)? {

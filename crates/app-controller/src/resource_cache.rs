@@ -83,12 +83,12 @@ impl<T: Clone> ResourceCache<T> {
         self.changes.subscribe()
     }
 
-    /// Replaces the problems of documents that cannot be attributed to a resource.
+    /// Replaces the problems with documents that can't be attributed to a resource.
     pub fn set_problems(&self, problems: Vec<String>) {
         self.lock().problems = problems;
     }
 
-    /// Returns the problems of documents that cannot be attributed to a resource.
+    /// Returns the problems with documents that can't be attributed to a resource.
     pub fn problem_messages(&self) -> Vec<String> {
         self.lock().problems.clone()
     }

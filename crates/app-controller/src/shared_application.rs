@@ -16,7 +16,7 @@ impl SharedApplication {
         Arc::clone(&self.0)
     }
 
-    /// Returns true if the other Application is equal, and shares its memory from now on.
+    /// Shares the memory of the other Application if both are equal. Returns true if they are equal.
     pub fn share_if_equal(&mut self, other: &Arc<Application>) -> bool {
         let is_same = Arc::ptr_eq(&self.0, other) || self.0 == *other;
         if is_same {

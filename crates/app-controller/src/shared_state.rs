@@ -65,7 +65,7 @@ pub struct SharedState {
     pub log: Log,
     /// Store of the Applications.
     pub store: Arc<dyn ApplicationStore>,
-    /// Clusters to which Applications are deployed.
+    /// Clusters that Applications are deployed to.
     pub destinations: Destinations,
     /// Projects and their rules.
     pub projects: Arc<Projects>,

@@ -60,7 +60,7 @@ struct SupervisorState {
     settled_sender: Option<oneshot::Sender<()>>,
     /// Timer for the next attempt to release projects. At most one timer is active.
     release_timer: Option<AbortHandle>,
-    /// ID of the first operation of an Application that has the same name as a deleted Application.
+    /// ID of the first operation for an Application that has the same name as a deleted Application.
     first_operations: BTreeMap<AppKey, OperationId>,
     /// Tasks that stop the syncs of deleted Applications. They are aborted when the supervisor stops.
     cleanup_tasks: JoinSet<()>,

@@ -18,7 +18,7 @@ pub struct SyncParameters {
     pub dry_run: bool,
     /// Resources to sync; empty for all resources.
     pub resources: Vec<OperationResource>,
-    /// Action to take if another operation of the Application is running.
+    /// Action to take if another operation for the Application is running.
     pub policy: ClaimConflictPolicy,
 }
 

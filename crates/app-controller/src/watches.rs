@@ -298,7 +298,7 @@ impl Inner {
         }
     }
 
-    /// Applies the list with which a watch starts. Returns the Applications to notify.
+    /// Applies a watch's initial list. Returns the Applications to notify.
     fn apply_list(&self, scope: &Scope, objects: &[Object]) -> BTreeSet<AppKey> {
         let there = objects.iter().map(|object| (object.key(), ObjectState::from_object(object))).collect();
         let mut index = lock(&self.index);

@@ -9,13 +9,13 @@ use tidegate_model::argo::{Application, ApplicationSet, control_namespace, displ
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// No Application has this name.
-    #[error("there is no application {name}; `tidegate app list` lists all applications")]
+    #[error("application {name} not found; `tidegate app list` lists all applications")]
     Unknown {
         /// Name that the user entered.
         name: String,
     },
     /// Applications in several namespaces have this name.
-    #[error("there are several applications named {name}; use NAMESPACE/NAME")]
+    #[error("several applications are named {name}; use NAMESPACE/NAME")]
     Ambiguous {
         /// Name that the user entered.
         name: String,

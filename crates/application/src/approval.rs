@@ -155,7 +155,7 @@ pub enum ApprovalRefusal {
     )]
     UnknownApprover,
     /// The same user has already approved the plan.
-    #[error("{by} has already approved the plan; the plan still needs {still}")]
+    #[error("{by} has already approved the plan; it still needs {still}")]
     AlreadyApproved {
         /// Name of the approver.
         by: String,
@@ -163,7 +163,7 @@ pub enum ApprovalRefusal {
         still: String,
     },
     /// The user is not an allowed approver.
-    #[error("{by} may not approve the plan: the plan needs {who}")]
+    #[error("{by} may not approve the plan: it needs {who}")]
     NotAnApprover {
         /// Name of the user.
         by: String,
@@ -181,7 +181,7 @@ impl ApprovalRule {
         let is_wrong = names.is_empty() && !others;
         let problem = is_wrong.then(|| {
             format!(
-                "the annotation {APPROVERS_ANNOTATION} of {of} does not contain any names, so no one can \
+                "the {APPROVERS_ANNOTATION} annotation of {of} does not contain any names, so no one can \
                  approve the plan; list names separated by commas, use `{OTHERS_APPROVER}`, or remove the \
                  annotation"
             )
@@ -202,7 +202,8 @@ impl ApprovalRule {
         let Self { origin: of, approvers: names, excludes_requesters: others, is_invalid: is_wrong } = self;
         if *is_wrong {
             return format!(
-                "{IMPOSSIBLE_APPROVAL}: {APPROVERS_ANNOTATION} of {of} does not contain any names"
+                "{IMPOSSIBLE_APPROVAL}: the {APPROVERS_ANNOTATION} annotation of {of} does not contain any \
+                 names"
             );
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -248,8 +249,8 @@ impl ApprovalPolicy {
             policy.problems.clear();
             let idle = application.annotation(APPROVERS_ANNOTATION).map(|_| {
                 format!(
-                    "the annotation {APPROVERS_ANNOTATION} has no effect: neither the application nor its project \
-                     requires approval ({APPROVAL_ANNOTATION}: {REQUIRED})"
+                    "the {APPROVERS_ANNOTATION} annotation has no effect: neither the application nor its \
+                     project requires approval ({APPROVAL_ANNOTATION}: {REQUIRED})"
                 )
             });
             policy.problems.extend(idle);
@@ -332,7 +333,7 @@ impl ApprovalPolicy {
 fn invalid_annotation(approval: Option<&str>, of: &str) -> Option<String> {
     let said = approval.filter(|said| said.trim() != REQUIRED)?;
     Some(format!(
-        "the annotation {APPROVAL_ANNOTATION} of {of} is {said:?}, but {REQUIRED} is its only valid value; \
+        "the {APPROVAL_ANNOTATION} annotation of {of} is {said:?}, but its only valid value is {REQUIRED}; \
          Tidegate treats it as {REQUIRED}, so remove the annotation if no approval is required"
     ))
 }

@@ -36,7 +36,7 @@ const WINDOW_CONDITION: &str = "SyncWindowWarning";
 /// Condition type specific to Tidegate: other programs repeatedly undo self-heal, so the delay between
 /// attempts grows.
 const SELF_HEAL_CONDITION: &str = "SelfHealWarning";
-/// Minimum number of consecutive self-heal attempts for which [`SELF_HEAL_CONDITION`] is set.
+/// Number of consecutive self-heal attempts after which [`SELF_HEAL_CONDITION`] is set.
 const HEALS_REPORTED_FROM: i64 = 3;
 
 /// Next step of automated sync.
@@ -172,7 +172,7 @@ pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
         AutomatedStep::Nothing | AutomatedStep::Wait(_) => {
             application.operation = Some(held);
             let message =
-                "the sync was not started, because a newer revision exists that does not need a sync";
+                "the sync was not started, because there is a newer revision that does not need a sync";
             let given_up = EngineProgress::rejected(message.to_owned(), now);
             operation::apply_progress(
                 application,

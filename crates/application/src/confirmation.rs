@@ -24,7 +24,7 @@ pub fn confirmation_reason(application: &Application, operation: &OperationReque
     let deletes = operation::deletion_cascade(operation).is_some();
     let is_confirmed = (deletes && is_approved(application, operation)) || is_since() == Some(true);
     let said = application.annotation(DELETION_APPROVED).filter(|_| is_confirmed)?;
-    Some(format!("the annotation {DELETION_APPROVED} is set to {said}"))
+    Some(format!("the {DELETION_APPROVED} annotation is set to {said}"))
 }
 
 /// Describes an annotation that has no effect because it is invalid.
@@ -33,7 +33,8 @@ pub(crate) fn invalid_annotation_message(application: &Application) -> Option<St
     approved_at(application).is_none().then(|| {
         let said: String = said.chars().take(SHOWN_CHARACTERS_MAX).collect();
         format!(
-            "the annotation {DELETION_APPROVED} has no effect: {said:?} is not an RFC 3339 time such as 2026-11-21T09:30:00Z"
+            "the {DELETION_APPROVED} annotation has no effect: {said:?} is not an RFC 3339 time such as \
+             2026-11-21T09:30:00Z"
         )
     })
 }
@@ -99,7 +100,7 @@ mod tests {
         ] {
             let application = running_application(annotation);
             let reason =
-                annotation.map(|said| format!("the annotation {DELETION_APPROVED} is set to {said}"));
+                annotation.map(|said| format!("the {DELETION_APPROVED} annotation is set to {said}"));
             assert_eq!(
                 confirmation_reason(&application, &operation_request(ID)),
                 reason.filter(|_| expected),

@@ -172,8 +172,8 @@ fn describe_delay(application: &Application) -> Option<String> {
         };
         return is_kept.then(|| {
             format!(
-                "{objects}; the Application will be deleted once other controllers have removed their \
-                 finalizers: {}",
+                "{objects}; the Application will be deleted once other controllers remove their finalizers: \
+                 {}",
                 others.join(", ")
             )
         });

@@ -38,8 +38,8 @@ impl ApplicationName {
 
     /// Returns true if a dependency on the other application may delay that application's deletion, and may
     /// reveal its messages in addition to its status. An application affects only its own namespace, unless
-    /// it is in the control plane's namespace. Otherwise, permission to write Applications in one namespace
-    /// would give access to other namespaces.
+    /// it is in the control plane's namespace. Without this rule, permission to write Applications in one
+    /// namespace would give access to other namespaces.
     pub fn affects(&self, other: &Self) -> bool {
         self.namespace == other.namespace || self.namespace == control_namespace()
     }

@@ -53,8 +53,8 @@ pub struct LogSummary {
 
 /// Checks an application's current operation against the log. `lines` contains the log's summaries for this
 /// application, oldest first. Any client with access to the resource can write an operation, and a backup can
-/// restore an old operation. The ID is therefore accepted only if the operation is still open, or if it is
-/// the newest operation and its end isn't in the status yet.
+/// restore an old operation. The ID is therefore accepted only in two cases: the operation is still open, or
+/// it is the newest operation and the status doesn't show its end yet.
 ///
 /// All other operations count as not started. A deletion is then requested again, based on the current
 /// resource. A progressive sync must also request its operation again, because the request may have changed.
@@ -84,10 +84,10 @@ pub fn verify_operation(application: &mut Application, lines: &[LogSummary], now
     }
 }
 
-/// Returns true if another service started the current operation but didn't finish it: the status shows that
-/// it started, and the local log contains neither this operation nor a newer one. The service that takes over
-/// continues the operation under the same ID, so existing hooks don't run again. An operation that depends on
-/// data outside the resource (a stored plan, a rollout, a deletion) starts from scratch.
+/// Returns true if another service started the current operation but didn't finish it. The status then shows
+/// that it started, but the local log contains neither this operation nor a newer operation. The service that
+/// takes over continues the operation under the same ID, so existing hooks don't run again. An operation that
+/// depends on data outside the resource (a stored plan, a rollout, a deletion) starts from scratch.
 pub fn is_interrupted(application: &Application, lines: &[LogSummary], now: Timestamp) -> bool {
     let Some(asked) = &application.operation else { return false };
     let Some(id) = operation::engine_id(asked) else { return false };
@@ -102,7 +102,7 @@ pub fn is_interrupted(application: &Application, lines: &[LogSummary], now: Time
 }
 
 /// Returns true if an operation belongs to an application rather than to a sync of files under the same name.
-/// The operation of an application contains a repository and a commit, or a chart, for each source.
+/// An operation for an application contains a repository and a commit, or a chart, for each source.
 pub fn belongs_to_application(request: &SyncRequest) -> bool {
     if request.deletion.is_some() {
         return deletion::parse_requester(&request.initiated_by).is_some();
@@ -183,8 +183,8 @@ pub fn apply_history(application: &mut Application, recorded: Vec<LoggedOperatio
     count
 }
 
-/// Returns true if the status describes an operation that ended before the engine received it, and that is
-/// newer than the newest operation in the log. Such an operation has no recorded predecessor.
+/// Returns true if the status describes an operation that ended before the engine received it and is newer
+/// than all operations in the log. The status doesn't record the operation before such an operation.
 fn is_status_newer(application: &Application, newest: &LoggedOperation) -> bool {
     let last = application
         .status

@@ -47,8 +47,9 @@ pub enum OperationRefusal {
     Unsupported(&'static str),
     /// The number of revisions does not match the number of sources.
     #[error(
-        "the operation has {given} revisions for {sources} sources; set one for each source, in order: with \
-         `--revisions` and `--source-positions` of `tidegate app sync`, or in operation.sync.revisions"
+        "the operation has {given} revisions for {sources} sources; set one revision for each source, in \
+         order: with `tidegate app sync --revisions` and `--source-positions`, or in \
+         operation.sync.revisions"
     )]
     Revisions {
         /// Number of revisions in the operation.

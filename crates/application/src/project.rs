@@ -22,8 +22,8 @@ const ADD_PERMITTING_ENTRY: &str = "add an entry without !, such as *";
 pub enum PermissionError {
     /// The project uses an unsupported rule.
     #[error(
-        "project '{project}' has {field}, which is not supported yet, so the project's applications will not \
-         be synced; remove the field, or move the applications to another project"
+        "project '{project}' sets {field}, which is not supported yet, so the project's applications will \
+         not be synced; remove the field, or move the applications to another project"
     )]
     UnsupportedRule {
         /// Name of the project.
@@ -252,7 +252,7 @@ impl ProjectRules<'_> {
                 None => is_permitted |= wanted.is_permitted(pattern).map_err(&wrong)?,
             }
         }
-        if is_permitted { Ok(()) } else { Err(refused("none of its sourceRepos matches".to_owned())) }
+        if is_permitted { Ok(()) } else { Err(refused("none of its sourceRepos match".to_owned())) }
     }
 
     /// Checks a destination against the `destinations` list. Returns the reason if the destination is denied.
@@ -309,8 +309,8 @@ impl ProjectRules<'_> {
             }
         }
         Ok((!is_permitted).then(|| match self.has_only_denying_destinations() {
-            true => format!("all entries of its {field} {NOTHING_PERMITTED}; {ADD_PERMITTING_ENTRY}"),
-            false => format!("none of its {field} matches"),
+            true => format!("all entries in its {field} {NOTHING_PERMITTED}; {ADD_PERMITTING_ENTRY}"),
+            false => format!("none of its {field} match"),
         }))
     }
 
@@ -334,10 +334,10 @@ impl ProjectRules<'_> {
         let (white, black) = ("clusterResourceWhitelist", "clusterResourceBlacklist");
         let name = &object.name;
         if has(black, &self.spec.cluster_resource_blacklist)? {
-            return Ok(Some(format!("an entry of its {black} matches {name}")));
+            return Ok(Some(format!("an entry in its {black} matches {name}")));
         }
         let is_permitted = has(white, &self.spec.cluster_resource_whitelist)?;
-        Ok((!is_permitted).then(|| format!("no entry of its {white} matches {name}")))
+        Ok((!is_permitted).then(|| format!("no entry in its {white} matches {name}")))
     }
 
     fn check_namespaced_kind(&self, object: &ObjectKey) -> Result<Option<String>, PermissionError> {
@@ -388,7 +388,8 @@ pub fn only_denying_warnings(project: &AppProject) -> Vec<String> {
     let destinations = ProjectRules { name, spec }.has_only_denying_destinations();
     let warning = |field: &str| {
         format!(
-            "project '{name}' permits nothing: all entries of its {field} {NOTHING_PERMITTED}; {ADD_PERMITTING_ENTRY}"
+            "project '{name}' permits nothing: all entries in its {field} {NOTHING_PERMITTED}; \
+             {ADD_PERMITTING_ENTRY}"
         )
     };
     let both = [(repositories, "sourceRepos"), (destinations, "destinations")];

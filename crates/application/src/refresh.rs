@@ -42,7 +42,7 @@ pub fn is_skipped(application: &Application) -> bool {
 /// Returns the reason why an application is skipped, or `None` if it isn't.
 pub fn skip_reason(application: &Application) -> Option<String> {
     let name = &application.metadata.name;
-    let says = || format!("is skipped because of its annotation {SKIP_RECONCILE_ANNOTATION}");
+    let says = || format!("is skipped because of its {SKIP_RECONCILE_ANNOTATION} annotation");
     is_skipped(application).then(|| match application.is_deleting() {
         true => format!(
             "application {name} is being deleted, but {}; remove the annotation or set it to \"false\" (if \

@@ -1,4 +1,4 @@
-//! Canonical repository names for project rules: a repository has one name, regardless of the spelling of its
+//! Canonical repository names for project rules. A repository has one name, regardless of the spelling of its
 //! address.
 
 use core::net::Ipv6Addr;
@@ -11,7 +11,7 @@ use tidegate_model::{
 /// Maximum length of an address in bytes.
 const LENGTH_MAX: usize = 4096;
 /// Problem with a pattern that can't match any address, because hosts are ASCII.
-const NOT_ASCII: &str = "its host has non-ASCII characters; use the form that starts with xn--";
+const NOT_ASCII: &str = "its host contains non-ASCII characters; use the form that starts with xn--";
 
 /// Error returned when an address exceeds the maximum length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +19,11 @@ pub struct AddressTooLong;
 
 impl fmt::Display for AddressTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the address of the repository has more than {LENGTH_MAX} bytes")
+        write!(f, "the repository address is longer than {LENGTH_MAX} bytes")
     }
 }
 
-/// Name of a repository: all strings to compare with patterns.
+/// Name of a repository, as the strings that are compared with patterns.
 pub struct RepositoryName {
     permitted: Vec<String>,
     denied: Vec<String>,
@@ -289,8 +289,8 @@ fn with_default_port(server: &str) -> Option<String> {
     Some(format!("{scheme}://{authority}:{port}{path}"))
 }
 
-/// Returns the location of a repository, regardless of the protocol: host and path in lower case. An address
-/// without a server is returned as its name.
+/// Returns the location of a repository: its host and path in lower case, without the protocol. For an
+/// address without a server, returns the repository's name.
 pub(crate) fn repository_location(address: &str) -> String {
     match ParsedAddress::parse(address, TextKind::Address) {
         ParsedAddress::Server { scheme, host, path, .. }

@@ -114,7 +114,7 @@ pub fn decide_start(application: &Application, windows: &SyncWindows, now: Times
     }
     if refresh::is_skipped(application) {
         return StartDecision::Unavailable(format!(
-            "application {name} is skipped because of its annotation {SKIP_RECONCILE_ANNOTATION}"
+            "application {name} is skipped because of its {SKIP_RECONCILE_ANNOTATION} annotation"
         ));
     }
     if application.operation.is_some() {
@@ -166,7 +166,8 @@ pub struct AdoptableOperations {
     /// The progressive sync. Its own successful operations aren't accepted, because a user may have requested
     /// their repetition.
     pub rollout: OperationId,
-    /// Revisions whose manifests are known to equal the manifests to deploy. There may be others.
+    /// Revisions whose manifests are known to equal the manifests to deploy. Other revisions may also have
+    /// equal manifests.
     pub revisions: Vec<Vec<String>>,
     /// True if operations of Degraded applications are accepted. If false, these applications are synced
     /// again, which may fix them.

@@ -1,5 +1,5 @@
-//! Superseding: when a newer revision or request arrives, a running operation either continues until it is
-//! complete or ends in favor of the newer one.
+//! Superseding of running operations. When a newer revision or request arrives, the running operation either
+//! continues until it is complete, or ends so that its successor can start.
 
 use tidegate_model::argo::{Application, ConditionType, OperationRequest, Retry, SyncStatus, SyncStatusCode};
 use tidegate_model::{
@@ -44,7 +44,8 @@ pub fn new_revision_policy(application: &Application) -> Result<Option<NewRevisi
         Some("finish") => Ok(Some(NewRevisionPolicy::Finish)),
         Some("supersede") => Ok(Some(NewRevisionPolicy::Supersede)),
         Some(other) => Err(format!(
-            "the annotation {ON_NEW_REVISION} is {other:?}, but must be finish or supersede; Tidegate treats it as finish"
+            "the {ON_NEW_REVISION} annotation is {other:?}, but must be finish or supersede; Tidegate \
+             treats it as finish"
         )),
     }
 }

@@ -98,7 +98,7 @@ fn parse_window(
     let kind = match window.kind.as_str() {
         "allow" => WindowKind::Allow,
         "deny" => WindowKind::Deny,
-        other => return Err(format!("kind {other:?} must be allow or deny")),
+        other => return Err(format!("invalid kind {other:?}: use allow or deny")),
     };
     let given = Window {
         kind,

@@ -49,7 +49,7 @@ pub enum UnchangedReason {
     #[error("the Application is being deleted")]
     Deleting,
     /// Updates are not allowed.
-    #[error("the Application differs from the generated one, and the policy does not allow updates")]
+    #[error("the Application differs from what is generated, and the policy does not allow updates")]
     NotUpdated,
     /// Deletions are not allowed.
     #[error("the Application is no longer generated, and the policy does not allow deletions")]
@@ -336,8 +336,8 @@ impl AppSetChanges {
         self.unchanged.iter().filter(move |(_, left)| stays(left)).map(|(name, left)| (name.as_str(), left))
     }
 
-    /// Returns the failure to report in the conditions: the generation failure, otherwise a problem with the
-    /// ApplicationSet, otherwise the last rejected Application along with the names of the other rejected
+    /// Returns the failure to report in the conditions. A generation failure comes first, then a problem with
+    /// the ApplicationSet, and then the last rejected Application, along with the names of the other rejected
     /// Applications.
     pub fn failure(&self) -> Option<ReconcileFailure> {
         if self.generation_failure.is_some() {

@@ -59,7 +59,7 @@ pub enum DeletionsBlocked {
     },
     /// The limit in the annotation is invalid.
     #[error(
-        "annotation {MAX_DELETIONS_ANNOTATION}: {0}. No Applications will be deleted until this is fixed"
+        "{MAX_DELETIONS_ANNOTATION} annotation: {0}. No Applications will be deleted until this is fixed"
     )]
     Invalid(#[from] InvalidMaxDeletions),
 }

@@ -32,13 +32,13 @@ pub enum InvalidOrder {
     /// The custom order has no steps.
     #[error(
         "spec.strategy.deletionOrder Custom needs steps; set them in spec.strategy.deletionSync, or as YAML \
-         in the annotation {DELETION_SYNC_ANNOTATION} if the API server drops that field. No Applications \
+         in the {DELETION_SYNC_ANNOTATION} annotation if the API server drops that field. No Applications \
          will be deleted until this is fixed"
     )]
     NoSteps,
     /// The steps can't be parsed.
     #[error(
-        "the annotation {DELETION_SYNC_ANNOTATION} is not a YAML list of steps as in \
+        "the {DELETION_SYNC_ANNOTATION} annotation is not a YAML list of steps as in \
          spec.strategy.deletionSync: {0}. No Applications will be deleted until this is fixed"
     )]
     Unreadable(String),

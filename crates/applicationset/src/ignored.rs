@@ -83,7 +83,8 @@ fn ineffective_rollout_annotation(set: &ApplicationSet) -> Option<String> {
     let is_annotated = set.metadata.annotations.contains_key(ROLLOUT_ANNOTATION);
     (is_annotated && rolling_steps(set).is_empty()).then(|| {
         format!(
-            "the annotation {ROLLOUT_ANNOTATION} has no effect without spec.strategy.type RollingSync and steps"
+            "the {ROLLOUT_ANNOTATION} annotation has no effect without spec.strategy.type RollingSync and \
+             steps"
         )
     })
 }
@@ -95,7 +96,7 @@ fn ineffective_deletion_steps(set: &ApplicationSet) -> Option<String> {
         .and_then(|strategy| strategy.deletion_sync.as_ref())
         .is_some_and(|deletion| !deletion.steps.is_empty());
     let is_annotated = set.metadata.annotations.contains_key(DELETION_SYNC_ANNOTATION);
-    let annotation = format!("the annotation {DELETION_SYNC_ANNOTATION}");
+    let annotation = format!("the {DELETION_SYNC_ANNOTATION} annotation");
     let without_order = "no effect without spec.strategy.deletionOrder Custom";
     match (has_custom_order(set), in_spec, is_annotated) {
         (true, true, true) => {

@@ -32,9 +32,9 @@ impl AppSetOutput {
         self.errors.first().or(self.without_output.first()).cloned().or_else(refused)
     }
 
-    /// If the output is incomplete, rejects the names that the last complete output rejected. The cause may
-    /// be in the missing part: for example, one of two Applications with the same name would otherwise look
-    /// unique.
+    /// If the output is incomplete, rejects the names that the last complete output rejected. The cause of a
+    /// rejection may be in the missing part. For example, one of two Applications with the same name would
+    /// look unique if the other were missing.
     pub fn keep_rejected(&mut self, before: &BTreeMap<String, String>) {
         if self.errors.is_empty() && self.without_output.is_empty() {
             return;

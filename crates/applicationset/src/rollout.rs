@@ -1,8 +1,8 @@
 //! Rules for starting progressive syncs, and for the inputs of running progressive syncs.
 //!
 //! A rollout has a target for each Application that a step selects: the Application's specification and the
-//! current revisions of its sources. Different targets mean a different rollout. Operations of the
-//! Applications don't affect the targets.
+//! current revisions of its sources. Different targets mean a different rollout. The Applications' operations
+//! don't affect the targets.
 
 mod annotation;
 mod not_running;
@@ -57,7 +57,7 @@ pub enum RolloutRequestError {
     #[error("spec.ignoreApplicationDifferences: {0}. No Applications will be synced until this is fixed")]
     InvalidIgnoreRules(IgnoreError),
     /// The revisions of some Applications are unknown.
-    #[error("the progressive sync starts when the source revisions of these Applications are resolved: {0}")]
+    #[error("the progressive sync starts once the source revisions of these Applications are resolved: {0}")]
     Unresolved(String),
 }
 

@@ -35,8 +35,8 @@ pub struct AppSetRuleOptions {
     /// Default interval for generators that read Git repositories or resources.
     #[serde(skip)]
     pub requeue_after: Duration,
-    /// Default maximum number of an ApplicationSet's Applications that may be deleted at once because they
-    /// are no longer generated. `None` means no limit.
+    /// Default limit on how many of an ApplicationSet's Applications may be deleted at once because they are
+    /// no longer generated. `None` means no limit.
     pub max_deletions: Option<MaxDeletions>,
 }
 

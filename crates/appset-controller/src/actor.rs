@@ -56,7 +56,7 @@ const REST_MIN: Duration = Duration::from_millis(500);
 const REST_MAX: Duration = Duration::from_secs(10);
 /// Delay before the next pass if no event reports the result of a write.
 const EVENT_DELAY_MAX: Duration = Duration::from_secs(5);
-/// Maximum time for which the targets of a progressive sync may be undetermined.
+/// Maximum time that the targets of a progressive sync may remain undetermined.
 const RESOLUTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Delay before another attempt to compare an Application's manifests with its target's manifests.
 const COMPARED_AGAIN_AFTER: Duration = Duration::from_secs(30);
@@ -279,8 +279,8 @@ impl ActorState {
         move || drop(supervisor.send_message(AppSetSupervisorMessage::Forward(key.clone(), message())))
     }
 
-    /// Sends a message when a machine ends. The machine itself doesn't report that another component ended
-    /// it.
+    /// Sends a message when a machine ends. The machine itself doesn't report an end that another component
+    /// caused.
     fn report_machine_end<M: Machine>(&self, running: RunningMachine<M>, message: fn() -> AppSetMessage) {
         let notify = self.change_notifier(message);
         tokio::spawn(async move {

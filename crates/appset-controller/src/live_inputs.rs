@@ -45,7 +45,7 @@ pub struct LiveInputs {
     is_temporary: bool,
 }
 
-/// Purpose for which the generators run.
+/// Purpose of a run of the generators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GenerationPurpose {
     /// A reconcile pass, which acts on the result. If `is_fresh` is true, repositories are queried for new
@@ -108,7 +108,7 @@ impl LiveInputs {
         shared.manifests.set_generator_repositories(set, BTreeSet::new());
     }
 
-    /// Returns the project in the template, which determines which repositories may be used.
+    /// Returns the template's project. The project determines which repositories may be used.
     fn project_name(&self) -> Option<&str> {
         self.project.as_deref()
     }

@@ -47,8 +47,8 @@ pub fn member_spec(application: &Application) -> MemberSpec {
     MemberSpec { name: metadata.name.clone(), uid: metadata.uid.clone(), labels: metadata.labels.clone() }
 }
 
-/// Resumes all orphaned deletions. `is_managed` returns true if an ApplicationSet with the given UID exists.
-/// In this case, the ApplicationSet's actor resumes the deletion.
+/// Resumes all orphaned deletions. `is_managed` returns true if an ApplicationSet with the given UID exists,
+/// because the ApplicationSet's actor then resumes the deletion.
 pub async fn resume_all(shared: &AppSetShared, is_managed: impl Fn(&AppKey, &str) -> bool) {
     if let Err(error) = record_unrecorded(shared, &is_managed).await {
         tracing::warn!(%error, "failed to finish recording the deletions of removed ApplicationSets");

@@ -15,7 +15,7 @@ use tidegate_app_controller::{SharedState, have_same_manifests};
 /// A pair of revisions that have been compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RevisionPair {
-    /// Digest of the generated specification to which these revisions belong.
+    /// Digest of the generated specification that these revisions belong to.
     spec: Digest,
     /// Revisions of a rollout's target.
     target: Vec<String>,
@@ -28,7 +28,7 @@ struct RevisionPair {
 #[derive(Clone, Default)]
 pub struct RevisionEquivalence(Arc<Mutex<BTreeMap<String, Vec<RevisionPair>>>>);
 
-/// An Application for which a target must be chosen.
+/// An Application whose target must be chosen.
 pub struct TargetCandidate<'a> {
     /// The generated Application.
     pub application: &'a Application,
@@ -61,7 +61,7 @@ impl RevisionEquivalence {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes Applications for which `is_meant` returns false.
+    /// Keeps only the Applications that `is_meant` returns true for.
     pub fn retain(&self, is_meant: impl Fn(&str) -> bool) {
         self.lock_pairs().retain(|name, _| is_meant(name));
     }

@@ -43,8 +43,8 @@ impl AppSetService {
         Self { cache, applications, supervisor, shared, preview_cache: PreviewCache::default() }
     }
 
-    /// Returns the reason why ApplicationSets are no longer managed, which is that their supervisor has
-    /// stopped. Returns `None` if the supervisor is running.
+    /// Returns the reason why ApplicationSets are no longer managed: their supervisor has stopped. Returns
+    /// `None` while the supervisor is running.
     pub fn failure(&self) -> Option<EngineError> {
         let over = [ActorStatus::Stopping, ActorStatus::Stopped].contains(&self.supervisor.get_status());
         over.then_some(EngineError::Stopped)
@@ -107,11 +107,11 @@ impl AppSetService {
             (Some(only), None) => Ok(only),
             (None, _) => Err(ServiceError::BadInput {
                 message: format!(
-                    "there is no ApplicationSet {text}; `tidegate appset list` lists all ApplicationSets"
+                    "ApplicationSet {text} not found; `tidegate appset list` lists all ApplicationSets"
                 ),
             }),
             _ => Err(ServiceError::BadInput {
-                message: format!("there are several ApplicationSets named {text}; use NAMESPACE/NAME"),
+                message: format!("several ApplicationSets are named {text}; use NAMESPACE/NAME"),
             }),
         }
     }
@@ -132,7 +132,7 @@ impl AppSetService {
     ) -> Result<(), ServiceError> {
         let (by, reason) = (requester.name.to_owned(), normalize_reason(requester.reason));
         if reason.is_empty() && matches!(action, AppSetAction::Skip { .. }) {
-            return Err(ServiceError::refused("a reason is required to skip anything"));
+            return Err(ServiceError::refused("a reason is required to skip Applications"));
         }
         self.send_request(text, |reply| AppSetMessage::Action { action, run, by, reason, reply }).await
     }

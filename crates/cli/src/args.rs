@@ -61,30 +61,30 @@ Examples:
   tidegate plan examples/shop --sim                 show the changes, in order
   tidegate sync examples/shop --app shop --sim      apply them, wave by wave
   tidegate sync examples/shop --app shop            do the same in the kubeconfig's cluster
-  tidegate delete --app shop --sim --yes            delete everything, the last wave first
-  tidegate explain shop                             show what it is waiting for
+  tidegate delete --app shop --sim --yes            delete everything, starting with the last wave
+  tidegate explain shop                             show what the application is waiting for
   tidegate resume --all                             continue after a crash
   tidegate serve --sim --apps fleet                 keep applications in sync with Git";
 
 const ENVIRONMENT: &str = "\
 Environment:
-  TIDEGATE_STATE_DIR       folder for the operation log and the simulated cluster
-  TIDEGATE_CUSTOMIZATIONS  health rules, same as --customizations
+  TIDEGATE_STATE_DIR       directory for the operation log and the simulated cluster
+  TIDEGATE_CUSTOMIZATIONS  health rules, as with --customizations
   TIDEGATE_CONTROL_NAMESPACE
                            namespace of Argo CD's control plane, see `serve --control-namespace`
                            [default: argocd]
   TIDEGATE_LOG_KEY         key that encrypts the manifests in the log, 32 bytes as hex or base64
                            [default: created and stored in the state directory]
-  KUBECONFIG               kubeconfig files, same as for kubectl
-  TIDEGATE_LOG             filter for the traces on standard error, such as
+  KUBECONFIG               kubeconfig files, as for kubectl
+  TIDEGATE_LOG             filter for log messages on standard error, such as
                            tidegate_executor=debug
   NO_COLOR                 disables colors";
 
 /// Deploy to Kubernetes in order, as durable operations
 ///
-/// Argo CD and Helm annotations order manifests into phases and waves. A wave starts when the previous wave is healthy.
-/// Every step is written to disk before it takes effect, so a killed operation can be resumed: no hook runs twice and
-/// nothing is deleted twice.
+/// Annotations from Argo CD and Helm sort manifests into phases and waves. A wave starts once the previous
+/// wave is healthy. Every step is written to disk before it takes effect, so a killed operation can be
+/// resumed: no hook runs twice and nothing is deleted twice.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, max_term_width = 100, after_help = help_footer())]
 pub struct Cli {
@@ -113,15 +113,15 @@ pub enum Command {
     Explain(ExplainArgs),
     /// List, show and control operations
     Ops(OpsArgs),
-    /// Run the service, which compares and syncs Applications continuously
+    /// Run the service that continuously compares and syncs Applications
     Serve(Box<ServeArgs>),
     /// List, show and sync managed Applications
     App(AppArgs),
     /// Preview, show and control ApplicationSets
     Appset(AppSetArgs),
-    /// Print the definitions of Applications, ApplicationSets and AppProjects (CRDs)
+    /// Print the CRDs for Applications, ApplicationSets and AppProjects
     #[command(
-        after_help = "This command is not needed for clusters that already contain Argo CD's definitions.\n\nExample:\n  tidegate crds | kubectl apply --server-side -f -"
+        after_help = "This command is not needed if Argo CD's CRDs are already installed.\n\nExample:\n  tidegate crds | kubectl apply --server-side -f -"
     )]
     Crds {
         /// Output format
@@ -130,23 +130,23 @@ pub enum Command {
     },
     /// Print the health of objects in files
     Health(HealthArgs),
-    /// Inspect the simulated cluster
+    /// Inspect and change the simulated cluster
     Sim(SimArgs),
     /// Write example files
     Example(ExampleArgs),
     /// Print a shell completion script
     #[command(after_help = COMPLETIONS)]
     Completions {
-        /// Shell for which to print the script
+        /// Shell to print the script for
         #[arg(value_enum)]
         shell: CompletionShell,
     },
-    /// Write man pages, one for each command
+    /// Write a man page for each command
     #[command(after_help = "\
 Example:
   tidegate man ~/.local/share/man/man1")]
     Man {
-        /// Folder for the man pages; existing man pages are replaced
+        /// Folder for the man pages; existing man pages are overwritten
         #[arg(value_name = "DIR", value_parser = values::path_parser())]
         folder: PathBuf,
     },
@@ -159,7 +159,7 @@ Example:
     },
 }
 
-/// Shell or program for which a completion script is generated.
+/// Shell or program that a completion script is generated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CompletionShell {
     Bash,

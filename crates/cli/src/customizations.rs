@@ -45,10 +45,10 @@ pub fn load_user_rules(args: &CustomizationArgs, printer: &Printer) -> Result<Op
     }
     let rules = found.into_rules();
     for fault in rules.rule_errors() {
-        printer.warn(&format!("invalid health rule, so objects of its kind are Unknown: {fault}"));
+        printer.warn(&format!("invalid health rule: {fault}; objects of its kind are Unknown"));
     }
     for doubt in rules.suspicious_parts() {
-        printer.warn(&format!("a health expression may not return a result: {doubt}"));
+        printer.warn(&format!("a health expression might not return a result: {doubt}"));
     }
     Ok(Some(rules))
 }

@@ -1,4 +1,4 @@
-//! Name under which the program was started: `tidegate`, or a kubectl plugin.
+//! Name that the program was started under: `tidegate`, or a kubectl plugin.
 
 use std::env;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ const PLUGIN_NAME: &str = "kubectl-tidegate";
 /// File name of the program that kubectl runs to get completions.
 const COMPLETER_NAME: &str = "kubectl_complete-tidegate";
 
-/// Name under which the program was started: `tidegate`, or a kubectl plugin.
+/// Name that the program was started under: `tidegate`, or a kubectl plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invocation {
     /// `tidegate …`
@@ -30,7 +30,7 @@ static INVOCATION: LazyLock<Invocation> = LazyLock::new(|| {
 });
 
 impl Invocation {
-    /// Returns the name under which this process was started. For a symbolic link, returns the name of the
+    /// Returns the name that this process was started under. For a symbolic link, returns the name of the
     /// link.
     pub fn current() -> Self {
         *INVOCATION
@@ -44,7 +44,7 @@ impl Invocation {
         }
     }
 
-    /// Adapts the suggested commands in `text` to the name under which the program was started.
+    /// Adapts the suggested commands in `text` to the name that the program was started under.
     pub fn adapt_commands(self, text: &str) -> String {
         match self {
             Self::Standalone => text.to_owned(),
@@ -52,7 +52,7 @@ impl Invocation {
         }
     }
 
-    /// Returns the command-line definition. The help texts use the name under which the program was started.
+    /// Returns the command-line definition. The help texts use the name that the program was started under.
     pub fn command(self) -> Command {
         let command = <Cli as clap::CommandFactory>::command();
         match self {

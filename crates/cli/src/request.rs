@@ -147,8 +147,8 @@ pub fn deletion_request(
     Ok(request)
 }
 
-/// Returns the claim. No claim is needed for a state directory's simulated cluster, which has only one user,
-/// or for a dry run, which does not affect other operations.
+/// Returns the claim. A state directory's simulated cluster doesn't need a claim, because it has only one
+/// user. A dry run doesn't need a claim either, because it does not affect other operations.
 fn claim_request(args: &ClaimArgs, dry_run: bool, destination: &Destination) -> Option<ClaimRequest> {
     let is_shared = matches!(destination, Destination::Kubernetes { .. });
     if args.no_claim || dry_run || !is_shared {
@@ -157,7 +157,7 @@ fn claim_request(args: &ClaimArgs, dry_run: bool, destination: &Destination) -> 
     Some(ClaimRequest { namespace: args.claim_namespace.clone(), if_taken: conflict_policy(args) })
 }
 
-/// Returns the policy for another open operation of the application, regardless of where that operation was
+/// Returns the policy for another open operation for the application, regardless of where that operation was
 /// started.
 pub fn conflict_policy(args: &ClaimArgs) -> ClaimConflictPolicy {
     match (args.queue, args.supersede) {
@@ -167,7 +167,7 @@ pub fn conflict_policy(args: &ClaimArgs) -> ClaimConflictPolicy {
     }
 }
 
-/// Destination to which the objects are deployed.
+/// Destination that the objects are deployed to.
 struct DeployTarget {
     destination: Destination,
     namespace: String,

@@ -174,7 +174,7 @@ pub enum WatchEvent {
 pub struct Scope {
     /// API group, version and kind of the objects.
     pub gvk: Gvk,
-    /// Namespace to which the scope is restricted, or `None` for all namespaces.
+    /// Namespace that the scope is restricted to, or `None` for all namespaces.
     pub namespace: Option<String>,
     /// Level of detail of each object.
     pub detail: Detail,
@@ -203,7 +203,7 @@ pub enum Detail {
 pub struct Listing {
     /// The objects, in no particular order.
     pub objects: Vec<Object>,
-    /// Resource version from which a subsequent watch starts.
+    /// Resource version that a subsequent watch starts from.
     pub resource_version: String,
 }
 
@@ -276,7 +276,7 @@ pub struct LiveResult {
     pub incomplete_searches: Vec<IncompleteSearch>,
 }
 
-/// A kind for which the search for an application's objects was incomplete.
+/// A kind that could not be searched completely for an application's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncompleteSearch {
     /// Group and kind of the objects.

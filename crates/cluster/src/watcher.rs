@@ -104,8 +104,8 @@ impl WatchProgress {
         }
     }
 
-    /// Handles a watch that the server has ended. Returns the resource version from which the next watch
-    /// starts, or `None` if the scope must be listed again.
+    /// Handles a watch that the server has ended. Returns the resource version that the next watch starts
+    /// from, or `None` if the scope must be listed again.
     pub fn resume_version(self) -> Option<String> {
         let was_one = self.has_events || self.opened_at.elapsed() >= WATCH_DURATION_MIN;
         Some(self.version).filter(|version| was_one && !version.is_empty())

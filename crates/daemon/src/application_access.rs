@@ -46,7 +46,7 @@ pub struct AppSetListing {
 fn no_process_error(state_dir: &StateDir) -> ServiceError {
     let place = state_dir.path().display();
     ServiceError::refused(format!(
-        "no `tidegate serve` is running in {place}; start one, or use another --state-dir"
+        "no `tidegate serve` is running in {place}; start it, or use another --state-dir"
     ))
 }
 

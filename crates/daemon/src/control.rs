@@ -6,9 +6,9 @@
 //!                       ◀──────"done"\n──────
 //! ```
 //!
-//! Each connection carries one request and one reply, each of which is a line of JSON. Only hook output is
-//! streamed as a sequence of replies. Only root and the owner of the state directory can connect. The
-//! operating system identifies the requester.
+//! Each connection carries one request and one reply. Both are lines of JSON. Only hook output is streamed as
+//! a sequence of replies. Only root and the owner of the state directory can connect. The operating system
+//! identifies the requester.
 
 mod address;
 pub mod client;

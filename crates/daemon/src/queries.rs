@@ -399,8 +399,8 @@ impl Queries {
             false => format!("if it does not end, sync again with `tidegate app sync {key}`"),
         };
         Some(ServiceError::refused(format!(
-            "operation {operation} of application {key} is not in this service's log: a service with another state directory recorded \
-             it; {next}"
+            "operation {operation} for application {key} is not in this service's log: a service with \
+             another state directory recorded it; {next}"
         )))
     }
 
@@ -408,7 +408,7 @@ impl Queries {
     fn not_started_error(&self, operation: OperationId) -> Option<ServiceError> {
         let key = self.applications_if_ready()?.application_of_operation(operation)?;
         Some(ServiceError::refused(format!(
-            "operation {operation} of application {key} has not started yet; `tidegate app explain {key}` \
+            "operation {operation} for application {key} has not started yet; `tidegate app explain {key}` \
              shows what it is waiting for"
         )))
     }

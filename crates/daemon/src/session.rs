@@ -167,7 +167,8 @@ fn open_control_socket(
         Ok(server) => Some(server),
         Err(error) => {
             notices.warn(&format!(
-                "other tidegate processes cannot connect to this one ({}: {error}); the sync itself is not affected",
+                "other tidegate processes cannot connect to this process ({}: {error}); the sync itself is \
+                 not affected",
                 state_dir.socket().display()
             ));
             None

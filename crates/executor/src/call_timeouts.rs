@@ -1,5 +1,5 @@
 //! Timeouts for all calls to a cluster, regardless of its implementation. Without a timeout, a call that
-//! never returns would permanently use up one of the concurrent calls.
+//! never returns would permanently occupy one of the permits for concurrent calls.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -32,8 +32,8 @@ use crate::policy_check::PolicyCheck;
 
 /// Default for the maximum number of concurrent calls to one cluster.
 pub const DEFAULT_IN_FLIGHT: usize = 32;
-/// Maximum time that a graceful shutdown waits for calls in flight. If the result of a call isn't recorded,
-/// it is recovered when the operation is resumed.
+/// Maximum time that a graceful shutdown waits for calls in flight. A result that isn't recorded by then is
+/// recovered when the operation is resumed.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs operations. Cheap to clone; all clones share one engine.
@@ -68,7 +68,7 @@ impl Engine {
         self.submit_with_policy(request, targets, ClaimConflictPolicy::Refuse).await
     }
 
-    /// Like [`Engine::submit`], but with a policy for the case that the application has another open
+    /// Like [`Engine::submit`], but `if_open` specifies the action if the application has another open
     /// operation. With [`ClaimConflictPolicy::Queue`], the new operation starts when the open operation and
     /// all queued operations have finished. With [`ClaimConflictPolicy::Supersede`], the open operation
     /// records the new operation and ends, and the new operation starts next.
@@ -100,8 +100,8 @@ impl Engine {
         self.ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Refuse).await
     }
 
-    /// Like [`Engine::ensure`], but with a policy for the case that the application has another open
-    /// operation, as in [`Engine::submit_with_policy`].
+    /// Like [`Engine::ensure`], but with a policy for another open operation, as in
+    /// [`Engine::submit_with_policy`].
     pub async fn ensure_with_policy(
         &self,
         operation: OperationId,
@@ -234,8 +234,8 @@ impl Engine {
         self.call_supervisor(|reply| SupervisorMessage::AddCluster { destination, cluster, reply }).await
     }
 
-    /// Changes the health rules. Running operations also use the new rules: they read all objects that they
-    /// are waiting for again and reevaluate these objects.
+    /// Changes the health rules. Running operations also use the new rules. They read and reevaluate all
+    /// objects that they are waiting for.
     pub async fn set_health_rules(&self, rules: HealthRules) -> Result<(), EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::SetHealthRules { rules, reply }).await
     }
@@ -252,8 +252,8 @@ impl Engine {
         self.shared.extensions.names()
     }
 
-    /// Evaluates a gate for a step of a progressive sync in the same way as for waves, using the gate
-    /// definitions or the actor registered under the gate's name. Reports all results while the future is
+    /// Evaluates a gate for a step of a progressive sync, in the same way as a gate for a wave. Uses the gate
+    /// definitions, or the actor registered under the gate's name. Reports all results while the future is
     /// polled. Returns when no more results can follow. An unknown gate is reported as closed, with a reason.
     pub async fn evaluate_gate(
         &self,

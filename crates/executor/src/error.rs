@@ -20,7 +20,7 @@ pub enum EngineError {
     },
     /// The log doesn't contain this operation.
     #[error(
-        "there is no operation {operation} in this state directory; `tidegate ops list` lists all operations"
+        "operation {operation} not found in this state directory; `tidegate ops list` lists all operations"
     )]
     UnknownOperation {
         /// Requested id.
@@ -103,7 +103,7 @@ pub enum EngineError {
         reason: String,
     },
     /// The engine is shutting down.
-    #[error("the engine is shutting down; resume the operation when the engine has restarted")]
+    #[error("the engine is shutting down; resume the operation once the engine restarts")]
     ShuttingDown,
     /// An actor of the engine has stopped.
     #[error("the engine has stopped; start the engine again and resume the operation")]

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Live delivery and the log produce the same events from the same records. A stream of events therefore has
-//! no gaps and no repetitions, whether a delivery was missed because of a slow listener, a failed actor or a
-//! crashed process.
+//! no gaps and no repetitions, even if a delivery was missed because a listener was slow, an actor failed, or
+//! the process crashed.
 
 mod broadcaster;
 mod replay;

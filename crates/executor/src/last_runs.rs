@@ -1,4 +1,4 @@
-//! Last runs of hooks that run only when their inputs have changed.
+//! Last runs of the hooks that run only when their inputs change.
 //!
 //! Last runs are read from the operation log. If the log was compacted or can't be read, the last run of a
 //! hook is unknown, and the hook runs.
@@ -24,9 +24,8 @@ struct RunRecord {
     targets: Digest,
 }
 
-/// Returns the last runs of the hooks in `targets` that run only when their inputs have changed. Reads
-/// earlier operations of the same application at the same destination. Omits hooks whose last run didn't
-/// succeed.
+/// Returns the last runs of the hooks in `targets` that run only when their inputs change. Reads earlier
+/// operations for the same application at the same destination. Omits hooks whose last run didn't succeed.
 pub(crate) fn last_runs(
     log: &Log,
     operation: OperationId,
@@ -96,8 +95,8 @@ fn has_same_target(one: &SyncRequest, other: &SyncRequest) -> bool {
     one.destination.is_same_cluster(&other.destination) && one.namespace == other.namespace
 }
 
-/// Adds an operation's hooks, except those for which a newer run is known. A hook with several phases counts
-/// as successful only if it succeeded in each phase.
+/// Adds an operation's hooks, except those with a known newer run. A hook with several phases counts as
+/// successful only if it succeeded in each phase.
 fn add_runs(
     found: &mut BTreeMap<ObjectKey, RunRecord>,
     header: &Header,

@@ -84,9 +84,9 @@ impl From<StoreError> for CallError {
     }
 }
 
-/// Stores a value as JSON outside the log unless the log has already failed. If the disk is full, the log is
-/// considered failed, in the same way as after an append. No event refers to the value yet, so the operation
-/// can continue after a restart.
+/// Stores a value as JSON outside the log unless the log has already failed. If the disk is full, the log
+/// counts as failed, as it does after an append to a full disk. No event refers to the value yet, so the
+/// operation can continue after a restart.
 pub(crate) async fn store_json<T: serde::Serialize>(
     log: &Log,
     failure: &LogFailure,

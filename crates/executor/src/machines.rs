@@ -6,11 +6,11 @@
 //!                              └─▶ MachineHandle ◀─ RunningMachine ──┘   └─▶ LogActor, alarm
 //! ```
 //!
-//! For a custom machine, only [`MachineEffects`] has to be implemented, which executes the machine's
+//! A custom machine only needs an implementation of [`MachineEffects`], which executes the machine's
 //! commands. Custom machines work like operations. Their events become durable together with all other
-//! events, their timers use the engine's clock, and a failed actor is replaced by an actor that continues
-//! from the log. Each machine has its own supervisor, which is generic over the machine's types. The engine's
-//! supervisor doesn't depend on these types.
+//! events, and their timers use the engine's clock. If an actor fails, a new actor continues from the log.
+//! Each machine has its own supervisor, which is generic over the machine's types. The engine's supervisor
+//! doesn't depend on these types.
 
 mod actor;
 mod engine;

@@ -42,8 +42,8 @@ impl Bundle {
     }
 }
 
-/// Returns the mask for an operation's Secrets. If the manifests can't be read, they never reach a cluster,
-/// so their values can't appear in any text from the cluster.
+/// Returns the mask for an operation's Secrets, or `None` if the manifests can't be read. Such manifests
+/// never reach a cluster, so their values can't appear in any text from the cluster.
 pub(crate) async fn read_mask(log: &Log, targets: Digest) -> Option<Arc<Mask>> {
     match read_json::<Targets>(log, targets).await {
         Ok(targets) => Some(Arc::new(targets.mask())),

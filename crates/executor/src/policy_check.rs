@@ -99,7 +99,7 @@ impl ScopeCache {
 /// Inputs for checking the writes of an operation against its project policy.
 pub(crate) struct PolicyGuard {
     pub log: Log,
-    /// Digest of the manifests, with which the project policy is stored.
+    /// Digest of the manifests. The project policy is stored together with them.
     pub targets: Digest,
     /// Project policy, once it has been read. `None` for an operation that a user started without a project.
     pub policy: Arc<OnceCell<Option<Arc<ProjectPolicy>>>>,

@@ -53,7 +53,7 @@ pub(crate) struct Watches {
     context: Arc<WatchContext>,
     scopes: HashMap<Arc<Scope>, ScopeWatch>,
     /// Watched kind and object of each subscription, so that ending a subscription doesn't require a search.
-    /// There is one map for all operations. Most waiting operations have a single subscription, and a map per
+    /// All operations share one map. Most waiting operations have a single subscription, and a map per
     /// operation would cost 2 KiB each.
     index: BTreeMap<(OperationId, WatchTarget), (Arc<Scope>, Place)>,
 }

@@ -248,7 +248,8 @@ pub enum Problem {
     NoPaths,
     /// A Git generator whose patterns are all exclusions.
     #[error(
-        "every entry of {field} has exclude: true, so no path is selected; add an entry without exclude, such as path: \"*\""
+        "every entry in {field} has exclude: true, so no path is selected; add an entry without exclude, \
+         such as path: \"*\""
     )]
     OnlyExclusions {
         /// Field that contains the patterns.

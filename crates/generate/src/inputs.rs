@@ -79,7 +79,7 @@ pub trait GeneratorInputs {
     fn plugin(&mut self, generator: &PluginGenerator) -> Reply<Arc<Value>> {
         let name = &generator.config_map_ref.name;
         Err(QueryError::new(format!(
-            "the plugin generator needs the plugin of ConfigMap {name}, which this process cannot call; use \
+            "the plugin generator needs the plugin in ConfigMap {name}, which this process cannot call; use \
              `tidegate serve`"
         )))
     }
@@ -87,8 +87,8 @@ pub trait GeneratorInputs {
     /// Returns the repositories of an organization with their branches, without filtering them. The templates
     /// in `generator` have already been rendered.
     ///
-    /// `paths` contains the paths whose existence the filters check. [`Branch::paths`] contains those of them
-    /// that exist in a branch.
+    /// `paths` contains the paths whose existence the filters check. In the result, [`Branch::paths`]
+    /// contains the paths that exist in a branch.
     fn branches(&mut self, generator: &ScmGenerator, paths: &BTreeSet<String>) -> Reply<Arc<Vec<Branch>>> {
         let _ = (generator, paths);
         Err(QueryError::new(

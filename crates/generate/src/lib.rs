@@ -12,7 +12,7 @@
 //! available yet. The same ApplicationSet and the same data always result in the same Applications, in the
 //! same order.
 //!
-//! Modules: `run` executes the generators, each of which has a file in `generators`. `templates` renders
+//! Modules: `run` executes the generators. Each generator has a file in `generators`. `templates` renders
 //! strings (`simple_templates` renders those of the form `{{name}}`), `render_value` renders all strings in a
 //! value, and `application` renders the whole template. `patch` applies strategic merge patches. `limits`
 //! defines the resource limits of a run, and `budget` tracks the remaining resources.
@@ -82,8 +82,8 @@ pub struct GenerateOutput {
     pub applications: Vec<GeneratedApplication>,
     /// Rejected Applications. Existing Applications with these names must not be changed or deleted.
     pub rejected: Vec<ApplicationRejection>,
-    /// Generators without output, because they tolerate that the resource that they query doesn't exist. If
-    /// there are any, an Application that is missing from the output must not be deleted.
+    /// Generators without output, because the resource that they query doesn't exist. If there are any, an
+    /// Application that is missing from the output must not be deleted.
     pub skipped: Vec<SkippedGenerator>,
     /// Errors of failed generators, if other generators succeeded. If there are any, an Application that is
     /// missing from the output must not be deleted.

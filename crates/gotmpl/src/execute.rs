@@ -129,7 +129,7 @@ impl Executor<'_, '_> {
                 self.steps = left;
                 Ok(())
             }
-            None => self.fail(format!("the template needs more than {} steps", self.setting.limits.steps)),
+            None => self.fail(format!("the template takes more than {} steps", self.setting.limits.steps)),
         }
     }
 

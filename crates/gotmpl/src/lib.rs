@@ -14,7 +14,7 @@
 //!
 //! - times are in UTC unless a zone is specified, `Local` means UTC, and the caller sets the current time;
 //! - functions with random results or access to the environment (`randAlpha`, `uuidv4`, `genCA`, `env` …)
-//!   exist but can't be called: an Application that uses them would always be out of sync;
+//!   exist but can't be called, because an Application that uses them would always be out of sync;
 //! - strings are UTF-8, so a function that cuts a character in half inserts a replacement character;
 //! - steps, output and nesting are [limited](Limits).
 //!

@@ -39,7 +39,7 @@ pub(crate) fn printf(format: &str, arguments: &[Val], room: usize) -> Result<Str
 }
 
 fn too_long(room: usize) -> String {
-    format!("the string would have more than {room} bytes")
+    format!("the string would be longer than {room} bytes")
 }
 
 /// A number in a format string.

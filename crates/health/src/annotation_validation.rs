@@ -14,12 +14,13 @@ pub fn review_annotations(object: &Object) -> Vec<(&'static str, String)> {
         && !["on", "off", "required"].contains(&request)
     {
         let problem = format!(
-            "invalid value {request:?} for annotation {HEALTH_CONVENTION} is ignored; use off, required or on"
+            "invalid value {request:?} in the {HEALTH_CONVENTION} annotation is ignored; use off, required \
+             or on"
         );
         found.push(("invalid-health-convention", problem));
     }
     if let Some(Err(error)) = object.annotation(HEALTH_GRACE).map(parse_duration) {
-        found.push(("invalid-health-grace", format!("annotation {HEALTH_GRACE} is ignored: {error}")));
+        found.push(("invalid-health-grace", format!("the {HEALTH_GRACE} annotation is ignored: {error}")));
     }
     let Some(rule) = Expressions::from_annotations(object) else { return found };
     if let Some(reason) = rule.error_reason() {
@@ -31,7 +32,7 @@ pub fn review_annotations(object: &Object) -> Vec<(&'static str, String)> {
     found.extend(rule.suspicious_parts().into_iter().map(|doubt| {
         (
             "doubtful-health-expression",
-            format!("a health expression in the annotations may never return a result: {doubt}"),
+            format!("a health expression in the annotations might never return a result: {doubt}"),
         )
     }));
     found

@@ -16,14 +16,12 @@ pub(crate) fn workflow(object: &Object) -> Verdict {
         "Succeeded" => healthy(first_non_blank(&[message, "Workflow succeeded"])),
         "Failed" => degraded(first_non_blank(&[message, "Workflow failed"])),
         "Error" => degraded(first_non_blank(&[message, "Workflow ended in an error"])),
-        other => {
-            unknown(first_non_blank(&[message, &format!("Workflow has the unrecognized phase {other:?}")]))
-        }
+        other => unknown(first_non_blank(&[message, &format!("Unrecognized workflow phase {other:?}")])),
     }
 }
 
 /// Returns the health of a Rollout, which depends on its phase once the controller has observed the newest
-/// spec. Controllers before 1.0 don't write a phase. In that case, the health depends on the number of
+/// spec. Controllers before 1.0 don't write a phase. Without a phase, the health depends on the number of
 /// replicas.
 pub(crate) fn rollout(object: &Object) -> Verdict {
     let node = Node::for_object(object);
@@ -47,7 +45,7 @@ pub(crate) fn rollout(object: &Object) -> Verdict {
         "Degraded" => degraded(first_non_blank(&[message, "Rollout failed"])),
         "Progressing" => progressing(first_non_blank(&[message, "Waiting for rollout"])),
         "" => rollout_without_phase(node, &conditions),
-        other => unknown(format!("Rollout has the unrecognized phase {other:?}")),
+        other => unknown(format!("Unrecognized rollout phase {other:?}")),
     }
 }
 

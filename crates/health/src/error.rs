@@ -30,7 +30,7 @@ pub enum HealthError {
         found: String,
     },
     /// The conditions in an annotation are not valid JSON.
-    #[error("annotation {annotation} must be a list of conditions in JSON: {reason}")]
+    #[error("the {annotation} annotation must be a list of conditions in JSON: {reason}")]
     InvalidConditions {
         /// Name of the annotation.
         annotation: &'static str,

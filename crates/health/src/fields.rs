@@ -75,7 +75,7 @@ impl<'a> Node<'a> {
         Ok(self.integer(path)?.unwrap_or(0))
     }
 
-    /// Returns the entries of a list. The result is empty if the field isn't set.
+    /// Returns the entries in a list. The result is empty if the field isn't set.
     pub(crate) fn list(
         self,
         path: &'static str,

@@ -127,10 +127,10 @@ fn assess_without_user_rules(object: &Object, convention: bool) -> LayeredHealth
 ///
 /// - For kinds whose controllers always write the observed generation: that generation, or 0 if it hasn't
 ///   been written yet.
-/// - For kinds whose status refers to the object rather than to a version of its spec (a Job runs one
-///   template, a claim is bound once): identity.
-/// - For all other kinds: the generation if the status contains it; identity while the object has had only
-///   one spec (generation 1); otherwise none, so operations just wait for some time.
+/// - For kinds whose status refers to the whole object rather than to a version of its spec: identity. For
+///   example, a Job runs only one template, and a claim is bound only once.
+/// - For all other kinds: the generation if the status contains it, or identity if the object has had only
+///   one spec (generation 1). Otherwise there is no evidence, so operations just wait for some time.
 ///
 /// Evidence determines whether a health result can be *trusted*. If a kind has no health rule, there is no
 /// result to trust. For such a kind, the returned value is meaningless, and gates must not wait for it.

@@ -25,7 +25,7 @@ pub(crate) fn pod(object: &Object) -> Verdict {
         "Failed" => degraded(pod_failure(node)?),
         "Running" => running_pod(node, policy, message),
         "" => unknown(first_non_blank(&[message, "Pod has no phase"])),
-        other => unknown(first_non_blank(&[message, &format!("Pod has the unrecognized phase {other:?}")])),
+        other => unknown(first_non_blank(&[message, &format!("Unrecognized pod phase {other:?}")])),
     }
 }
 
@@ -45,10 +45,7 @@ fn running_pod(node: Node<'_>, policy: &str, message: &str) -> Verdict {
             progressing(first_non_blank(&[message, "Waiting for the pod to become ready"]))
         }
         "OnFailure" | "Never" => progressing(first_non_blank(&[message, "Waiting for the pod to complete"])),
-        other => unknown(first_non_blank(&[
-            message,
-            &format!("Pod has the unrecognized restart policy {other:?}"),
-        ])),
+        other => unknown(first_non_blank(&[message, &format!("Unrecognized restart policy {other:?}")])),
     }
 }
 

@@ -39,7 +39,7 @@ pub enum ScriptError {
         name: String,
     },
     /// The script is too long.
-    #[error("{name}: the script has {bytes} bytes, more than the maximum of {SCRIPT_BYTES_MAX}; shorten it")]
+    #[error("{name}: the script is too large: {bytes} bytes (maximum: {SCRIPT_BYTES_MAX}); shorten it")]
     TooLong {
         /// Origin of the script.
         name: String,

@@ -17,7 +17,7 @@ pub(crate) fn volume_claim(object: &Object) -> Verdict {
         "Pending" => progressing("Waiting for a volume"),
         "Lost" => degraded(format!("Volume{volume} is lost")),
         "" => unknown("Claim has no phase"),
-        other => unknown(format!("Claim has the unrecognized phase {other:?}")),
+        other => unknown(format!("Unrecognized claim phase {other:?}")),
     }
 }
 
@@ -43,5 +43,5 @@ pub fn binds_with_consumer(class: &Object) -> bool {
 /// Returns the health of a claim that is waiting for its first consumer. The claim counts as Healthy, because
 /// a wave could otherwise end up waiting for a Pod in a later wave.
 pub fn waits_for_consumer() -> Health {
-    Health::new(HealthStatus::Healthy, "Waiting for the first Pod that uses it")
+    Health::new(HealthStatus::Healthy, "Waiting for the first Pod that uses the claim")
 }

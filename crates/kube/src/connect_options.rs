@@ -58,7 +58,8 @@ impl Default for ConnectOptions {
 pub enum ConnectError {
     /// There is neither a kubeconfig nor a service account of a pod.
     #[error(
-        "no cluster is configured: set KUBECONFIG or --kubeconfig, write ~/.kube/config, or run in a pod ({inside})"
+        "no cluster is configured: set KUBECONFIG or --kubeconfig, create ~/.kube/config, or run in a pod \
+         ({inside})"
     )]
     NotConfigured {
         /// Reason why the process is not considered to run in a pod.
@@ -97,7 +98,7 @@ pub enum ConnectError {
     /// The certificates, the token or the credential program cannot be used.
     #[error("cannot use the credentials for {server}: {reason}")]
     Credentials {
-        /// URL of the API server for which the credentials are meant.
+        /// URL of the API server that the credentials are meant for.
         server: String,
         /// Description of the part that can't be read or used.
         reason: String,

@@ -50,7 +50,7 @@ impl KubeCluster {
         Ok(if kept { DeleteResult::Deleting } else { DeleteResult::Gone })
     }
 
-    /// Returns false if the object is known not to exist any more.
+    /// Returns false if the object is known to no longer exist.
     async fn can_exist(&self, target: &Target<'_>, uid: &str) -> bool {
         match self.read_object(target).await {
             Ok(found) => found.is_some_and(|object| uid.is_empty() || object.uid() == uid),

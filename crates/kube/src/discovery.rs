@@ -22,7 +22,7 @@ use crate::response::unknown_kind_error;
 use crate::server::Server;
 use crate::singleflight::Singleflight;
 
-/// Time for which the response to a connection check is valid. A discovery usually follows immediately.
+/// Time that the response to a connection check stays valid. A discovery usually follows immediately.
 const CHECK_VALIDITY: Duration = Duration::from_secs(5);
 /// Minimum interval between requests for the same group and version, because objects of a missing kind are
 /// often looked up many at a time.

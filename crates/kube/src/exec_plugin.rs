@@ -74,7 +74,7 @@ impl fmt::Debug for ExecProvider {
 
 /// Error from a credential program.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("credential program {command:?} of Secret {secret} {why}")]
+#[error("credential program {command:?} in Secret {secret} {why}")]
 pub(crate) struct PluginError {
     secret: String,
     command: String,
@@ -330,7 +330,7 @@ mod tests {
     async fn credentials_error(plugin: ExecPlugin) -> String {
         let error = plugin.credentials(None).await.err().unwrap().to_string();
         assert!(!error.contains("hunter2"), "{error}");
-        assert!(error.contains("of Secret argocd/staging"), "{error}");
+        assert!(error.contains("in Secret argocd/staging"), "{error}");
         error
     }
 
@@ -339,7 +339,7 @@ mod tests {
         for (script, text) in [
             (
                 "echo hunter2".to_owned(),
-                "\"sh\" of Secret argocd/staging did not print an ExecCredential as JSON",
+                "\"sh\" in Secret argocd/staging did not print an ExecCredential as JSON",
             ),
             ("echo '[\"hunter2\"]'".to_owned(), "did not print an ExecCredential as JSON"),
             (script_that_prints("{\"token\": [\"hunter2\"]}"), "did not print an ExecCredential as JSON"),

@@ -122,7 +122,7 @@ struct ConnectionWithheld;
 
 impl fmt::Display for ConnectionWithheld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the identity of the cluster has not been checked")
+        f.write_str("the cluster's identity has not been checked")
     }
 }
 

@@ -1,8 +1,8 @@
 //! Limit on the number of calls in flight. The limit is the configured maximum by default, and is lower while
 //! the server is overloaded.
 //!
-//! The limit follows additive increase and multiplicative decrease: a refusal because of overload halves the
-//! limit, and one full round of responses raises it by one. A `Retry-After` header delays new calls, or only
+//! The limit follows additive increase and multiplicative decrease: each refusal because of overload halves
+//! it, and each full round of responses raises it by one. A `Retry-After` header delays new calls, or only
 //! identical requests if the refusal concerns a single request. The call rate itself is not limited, so a
 //! faster server receives more calls.
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-/// Maximum time for which one response may delay calls. The next call then shows whether the server is still
+/// Maximum time that one response may delay calls. The next call then shows whether the server is still
 /// overloaded.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Maximum number of recorded refusals of single requests. Additional requests are not delayed, but their

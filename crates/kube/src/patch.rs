@@ -13,7 +13,7 @@
 //! schema for the kind.
 //!
 //! The result is the same as with kubectl, except when the server's single merge key cannot tell valid items
-//! apart (a port for TCP and for UDP, a repeated variable). For such items, kubectl loses some of them,
+//! apart, such as the same port for TCP and UDP, or a repeated variable. kubectl loses some of these items,
 //! whereas Tidegate sends the whole list.
 //!
 //! This module does not call a server.
@@ -82,9 +82,9 @@ pub(crate) enum PatchError {
     Directive { path: String },
     /// The annotation would exceed the size limit.
     #[error(
-        "{object} is too large for client-side apply: with the manifest in the annotation {LAST_APPLIED}, \
-         its annotations would have {bytes} bytes, and the limit is {limit}; use server-side apply: remove \
-         the sync option ServerSideApply=false",
+        "{object} is too large for client-side apply: with the manifest in the {LAST_APPLIED} annotation, \
+         its annotations would take up {bytes} bytes, and the limit is {limit}; use server-side apply: \
+         remove the sync option ServerSideApply=false",
         limit = annotation::TOTAL_BYTES_MAX
     )]
     TooLarge { object: String, bytes: usize },

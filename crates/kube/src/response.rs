@@ -105,9 +105,9 @@ impl ApiResponse {
         Object::try_from(Value::Object(fields)).map_err(|error| decode_error(about, &error.to_string()))
     }
 
-    /// Returns true if the refusal concerns only this request. An overloaded server refuses requests early,
-    /// with a body in plain text. A refusal of a single request has a `Status` as its body, for example if
-    /// the server has not loaded a kind yet, or because of a disruption budget.
+    /// Returns true if the refusal concerns only this request. The body of such a refusal is a `Status`, for
+    /// example if the server has not loaded a kind yet, or because of a disruption budget. In contrast, an
+    /// overloaded server refuses requests early, with a body in plain text.
     pub(crate) fn is_request_specific(&self) -> bool {
         serde_json::from_slice::<Status>(&self.body).is_ok_and(|status| status.status.is_some())
     }

@@ -30,9 +30,8 @@ const METRICS_GROUP: &str = "metrics.k8s.io";
 /// A group that duplicates objects of other groups.
 const DUPLICATE_GROUP: &str = "extensions";
 
-/// Maximum age of search results that applications share. Outdated results do no harm, because an
-/// application's own writes are recorded with its operations, and any other write might as well have happened
-/// a moment later.
+/// Maximum age of search results that applications share. Outdated results do no harm. An application's own
+/// writes are recorded with its operations, and any other write might as well have happened a moment later.
 const RESULT_AGE_MAX: Duration = Duration::from_secs(3);
 
 /// Result of searching for objects of one kind.
@@ -101,7 +100,8 @@ impl KubeCluster {
             tracing::warn!(
                 context = self.context(),
                 kinds = names.join(", "),
-                "cannot list some kinds in the search for the objects of an application; grant the list permission, or exclude the kinds"
+                "cannot list some kinds while searching for an application's objects; grant the list \
+                 permission, or exclude the kinds"
             );
         }
     }

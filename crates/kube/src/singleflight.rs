@@ -1,7 +1,7 @@
 //! Coalesced requests. Identical requests that are made at the same time are sent once, and once more for
 //! callers that arrive while the request is running. A caller never receives the response to a request that
-//! started before its call, so the response is as recent as that of a separate request. If the caller
-//! specifies a maximum age, the request may have started up to that long before the call.
+//! started before its call. The response is therefore as recent as the response to a separate request. If the
+//! caller specifies a maximum age, the request may have started up to that long before the call.
 
 use std::collections::HashMap;
 use std::hash::Hash;

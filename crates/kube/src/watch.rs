@@ -100,7 +100,7 @@ impl Watch {
             Ok(None) => return None,
             Err(LineError::TooLong) => {
                 let text =
-                    format!("a line of the watch of {} is longer than {LINE_BYTES_MAX} bytes", self.gvk);
+                    format!("a line in the watch of {} is longer than {LINE_BYTES_MAX} bytes", self.gvk);
                 Err(ClusterError::new(ErrorKind::Server, text))
             }
             Err(LineError::Unfinished) => {
@@ -117,7 +117,7 @@ impl Watch {
 
     fn parse_event(&self, line: &[u8]) -> Result<WatchEvent, ClusterError> {
         let Line { kind, mut object } = serde_json::from_slice(line).map_err(|error| {
-            let text = format!("cannot read a line of the watch of {}: {error}", self.gvk);
+            let text = format!("cannot read a line in the watch of {}: {error}", self.gvk);
             ClusterError::new(ErrorKind::Server, text)
         })?;
         match kind.as_str() {

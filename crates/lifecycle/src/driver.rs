@@ -8,15 +8,15 @@ use tidegate_model::Timestamp;
 
 use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding, Urgency};
 
-/// Maximum time for which a lazy event may wait until other events are written. Losing a lazy event in a
-/// crash is harmless.
+/// Maximum time that a lazy event may wait for other events to be written. Losing a lazy event in a crash is
+/// harmless.
 pub const LAZY_EVENT_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Maximum time for which an event that records the reason for a wait may stay unwritten. If such an event is
+/// Maximum time that an event may stay unwritten if it records the reason for a wait. If such an event is
 /// lost in a crash, the reason can't be reconstructed.
 pub const STATUS_EVENT_WAIT_MAX: Duration = Duration::from_millis(100);
 /// Minimum number of events between two snapshots. Snapshots limit the number of events that a recovery
-/// reads. For a state with a larger [snapshot weight](Machine::snapshot_weight), that weight is the interval,
-/// so writing snapshots never costs more than writing events.
+/// reads. If the state's [snapshot weight](Machine::snapshot_weight) is larger, the weight is the interval.
+/// Writing snapshots therefore never costs more than writing events.
 pub const SNAPSHOT_INTERVAL_MIN: u64 = 512;
 /// Maximum number of events per machine. A machine that records more events is assumed to be in an endless
 /// loop, and ends with an error.
@@ -33,8 +33,8 @@ pub const EVENTS_MAX: u64 = 5_000_000;
 ///    commands that are already in flight. Executing a command twice is harmless.
 /// 4. Results of commands, observations and the requested wake-up are new inputs. Continue with step 1.
 ///
-/// If the log rejects a batch, or the driver reports [`DriverError::IllegalEvent`], drop the driver. Changes
-/// that aren't in the log never happened.
+/// If the log rejects a batch, or the driver reports [`DriverError::IllegalEvent`], drop the driver. Its
+/// changes that aren't in the log are lost.
 #[derive(Debug)]
 pub struct Driver<M: Machine> {
     state: M::State,
@@ -193,7 +193,7 @@ impl<M: Machine> Driver<M> {
     }
 
     /// Returns the events to make durable now. Returns `None` if there are none, if a batch is in flight, or
-    /// if the events may wait longer. Urgent events never wait, and `flush` ends the wait of other events.
+    /// if all buffered events may still wait. Urgent events never wait. If `flush` is true, no events wait.
     pub fn take_batch(&mut self, now: Timestamp, flush: bool) -> Option<MachineBatch<M>> {
         let is_due = self.has_urgent_event || flush || self.flush_at.is_some_and(|due| now >= due);
         if self.buffer.is_empty() || !is_due || self.in_flight.is_some() {

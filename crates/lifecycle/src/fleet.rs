@@ -1,5 +1,5 @@
 //! Code shared by the machines that manage an ApplicationSet's Applications: assignment of Applications to
-//! steps, limits, requesters, repeated calls, states and explanations.
+//! steps, update limits, requesters, retries of failed calls, and explanations.
 
 mod attribution;
 mod call_failures;

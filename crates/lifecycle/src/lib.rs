@@ -9,14 +9,14 @@
 //!
 //! [`Driver`] is the loop around these functions. Its documentation states the contract in numbered steps.
 //! [`Runner`] does the bookkeeping around a running driver: commands in flight, subscriptions and waiting
-//! callers. [`Effects`] executes the commands. The actors, the simulation and the tests differ only in their
-//! effects.
+//! callers. [`Effects`] executes the commands. The actors, the simulation and the tests use the same driver
+//! and runner with different effects.
 //!
 //! The machines are:
 //!
 //! * [`operation::SyncOperation`]: a sync
 //! * [`rollout::ProgressiveSync`]: a progressive sync of an ApplicationSet's Applications
-//! * [`teardown::OrderedDeletion`]: an ordered deletion of these Applications
+//! * [`teardown::OrderedDeletion`]: an ordered deletion of an ApplicationSet's Applications
 
 pub mod fleet;
 pub mod operation;

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use tidegate_model::{StreamKind, Timestamp};
 
-/// Type of durable state machine. Code that drives machines uses this trait and doesn't depend on a specific
-/// machine.
+/// Durable state machine. Code that drives machines depends only on this trait.
 ///
 /// All functions are pure: time and identity are arguments, and the same arguments always produce the same
 /// result.
@@ -67,7 +66,7 @@ pub trait Machine: 'static {
         AffectedSubjects::All
     }
 
-    /// Returns the other subjects whose commands may become outstanding when a command for the given subject
+    /// Returns the other subjects whose commands may become outstanding when a command for `_subject`
     /// completes. `_state` is the state before the command's result is handled.
     fn unblocked_subjects(_state: &Self::State, _subject: &Self::Subject) -> AffectedSubjects<Self::Subject> {
         AffectedSubjects::All
@@ -101,8 +100,8 @@ pub trait Machine: 'static {
         false
     }
 
-    /// Returns the time for which an event that was just applied may wait before it is written. The urgency
-    /// also determines if commands wait for the event.
+    /// Returns the urgency of an event that was just applied: how long it may stay unwritten, and whether
+    /// commands wait for it.
     fn urgency(_state: &Self::State, _event: &Self::Event) -> Urgency {
         Urgency::Now
     }
@@ -122,8 +121,8 @@ pub trait Machine: 'static {
     fn is_late(rejection: &Self::Rejection) -> bool;
 }
 
-/// Implements the part of [`Machine`] that is the same for all machines. Expects the types and functions of a
-/// machine's module under their usual names.
+/// Implements the part of [`Machine`] that is the same for all machines. The module that invokes this macro
+/// must define the machine's types and functions under their usual names.
 macro_rules! implement_machine_core {
     () => {
         type State = State;
@@ -178,8 +177,8 @@ pub(crate) use implement_machine_core;
 pub struct Outstanding<C> {
     /// The commands. Each command may be executed twice, and the second execution must not have any effect.
     pub commands: Vec<C>,
-    /// Time at which an event follows or a command becomes outstanding without an input. Waking up late or
-    /// more than once is harmless.
+    /// Time of the next change without an input: an event follows, or a command becomes outstanding. Waking
+    /// up late or more than once is harmless.
     pub wake_at: Option<Timestamp>,
 }
 
@@ -228,13 +227,13 @@ impl<S: Ord> AffectedSubjects<S> {
     }
 }
 
-/// Time for which an event may wait before it is made durable.
+/// Time that an event may wait before it is made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// Commands wait until the event is durable.
     Now,
     /// The event only removes outstanding commands. If it is lost in a crash, an idempotent command runs
-    /// again. The event is written together with the next urgent event, or after this time.
+    /// again. The event is written together with the next urgent event, or after this time at the latest.
     Within(Duration),
 }
 

@@ -18,7 +18,7 @@
 //! * [`outstanding`](outstanding()): outstanding commands
 //! * `event`: events emitted for programs and users
 //! * `rules`: predicates that the other modules share
-//! * `messages`: texts that scripts of users may match
+//! * `messages`: texts that users' scripts may match
 //! * [`view`](view()) and [`explain`](explain()): output for users
 
 mod advance;

@@ -23,7 +23,7 @@
 //! * [`apply`](apply()): applies an event to the state
 //! * [`outstanding`](outstanding()): outstanding commands
 //! * `rules`: predicates that the other modules share
-//! * `messages`: texts that scripts of users may match
+//! * `messages`: texts that users' scripts may match
 //! * [`view`](view()) and [`explain`](explain()): output for users
 
 mod advance;

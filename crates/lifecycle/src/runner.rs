@@ -1,5 +1,5 @@
 //! Runner of one machine: its driver, commands in flight, subscriptions, waiting callers, and alarm. The
-//! runner doesn't do any I/O itself. Its [`Effects`] do all I/O.
+//! runner itself doesn't do any I/O, but calls its [`Effects`].
 //!
 //! ```text
 //! arrivals ──▶ process ──▶ step:  advance ─▶ write ─▶ dispatch ──▶ Effects ──▶ the world
@@ -28,8 +28,8 @@ use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding};
 /// set back, or if no work was due when the alarm rang.
 pub const ALARM_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// Maximum time for which a reader's request waits for an urgent event, so that lazy events are written
-/// together with that event.
+/// Maximum time that a reader's request waits for an urgent event, so that lazy events are written together
+/// with that event.
 const READER_WAIT_MAX: Duration = Duration::from_millis(25);
 
 /// State of a runner after a step.
@@ -72,7 +72,7 @@ pub struct Runner<M: Machine, E: Effects<M>> {
     wake_at: Option<Timestamp>,
     /// Time at which the alarm will ring.
     alarm: Option<Timestamp>,
-    /// Time for which the alarm last rang.
+    /// Time that the alarm was set to when it last rang.
     last_alarm: Option<Timestamp>,
     /// Requests to answer once the next batch is durable.
     replies: Vec<E::Reply>,

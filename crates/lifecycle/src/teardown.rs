@@ -1,6 +1,6 @@
 //! State machine of an ordered deletion. It deletes an ApplicationSet's Applications step by step: either all
 //! of them, or those that the generators don't produce anymore. A step begins only after the API server has
-//! confirmed that no Application of the previous step exists.
+//! confirmed that no Application in the previous step exists.
 //!
 //! ```text
 //! Begun → Deleting(k) → Deleting(k+1) … → Finished

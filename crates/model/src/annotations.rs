@@ -39,7 +39,7 @@ pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 pub const OPERATION_ID: &str = "tidegate.dev/operation-id";
 /// Number of the operation attempt that created a hook object, starting at 1.
 pub const HOOK_ATTEMPT: &str = "tidegate.dev/hook-attempt";
-/// Phase for which a hook object was created. A hook can run in several phases under the same name.
+/// Phase that a hook object was created for. A hook can run in several phases under the same name.
 pub const HOOK_PHASE: &str = "tidegate.dev/hook-phase";
 /// Deadline for a resource's wave. The longest deadline of the wave's resources applies.
 pub const WAVE_TIMEOUT: &str = "tidegate.dev/wave-timeout";

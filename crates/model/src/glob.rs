@@ -45,7 +45,7 @@ impl Glob {
         let wrong = |reason| InvalidGlob { pattern: pattern.to_owned(), reason };
         let chars: Vec<char> = pattern.chars().collect();
         if chars.len() > CHARS_MAX {
-            return Err(wrong("it has more than 4096 characters"));
+            return Err(wrong("it is longer than 4096 characters"));
         }
         let mut rest = chars.as_slice();
         let alternatives = parse_alternatives(&mut rest, 0).map_err(wrong)?;

@@ -62,11 +62,11 @@ impl fmt::Display for Phase {
 /// Point at which a hook object is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DeletePolicy {
-    /// Before the next operation creates the hook again. This is the default.
+    /// Deletes the hook object before the next operation creates the hook again. This is the default.
     BeforeHookCreation,
-    /// When the operation succeeds.
+    /// Deletes the hook object when the operation succeeds.
     HookSucceeded,
-    /// When the operation fails.
+    /// Deletes the hook object when the operation fails.
     HookFailed,
 }
 

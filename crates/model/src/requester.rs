@@ -64,7 +64,7 @@ impl<'a> Requester<'a> {
         Some(self.reason.to_owned()).filter(|reason| !reason.is_empty())
     }
 
-    /// Returns a sentence about the requester's action, such as `ann terminates it: it is withdrawn`.
+    /// Returns a sentence about the requester's action, such as `ann terminates the operation: it is withdrawn`.
     pub fn describe_action(self, what: &str) -> String {
         let Self { name: by, reason } = self;
         if reason.is_empty() { format!("{by} {what}") } else { format!("{by} {what}: {reason}") }
@@ -114,16 +114,26 @@ mod tests {
     #[test]
     fn name_and_reason_survive_a_round_trip() {
         for (by, reason, text, does) in [
-            ("ann", "", "ann", "ann terminates it"),
-            ("ann", "it is withdrawn", "ann, because: it is withdrawn", "ann terminates it: it is withdrawn"),
-            ("ann", " two\nlines ", "ann, because: two lines", "ann terminates it: two lines"),
-            ("ann", "so, because: so", "ann, because: so, because: so", "ann terminates it: so, because: so"),
-            ("", "why", ", because: why", " terminates it: why"),
+            ("ann", "", "ann", "ann terminates the operation"),
+            (
+                "ann",
+                "it is withdrawn",
+                "ann, because: it is withdrawn",
+                "ann terminates the operation: it is withdrawn",
+            ),
+            ("ann", " two\nlines ", "ann, because: two lines", "ann terminates the operation: two lines"),
+            (
+                "ann",
+                "so, because: so",
+                "ann, because: so, because: so",
+                "ann terminates the operation: so, because: so",
+            ),
+            ("", "why", ", because: why", " terminates the operation: why"),
         ] {
             let kept = Requester { name: by, reason }.to_text();
             assert_eq!(kept, text);
             assert_eq!(Requester::parse(&kept).name, by, "{kept}");
-            assert_eq!(Requester::parse(&kept).describe_action("terminates it"), does);
+            assert_eq!(Requester::parse(&kept).describe_action("terminates the operation"), does);
         }
     }
 

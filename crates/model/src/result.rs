@@ -41,9 +41,9 @@ impl fmt::Display for OperationPhase {
 /// Beginning of a superseded operation's message.
 pub const SUPERSEDED_PREFIX: &str = "Operation terminated, superseded by ";
 
-/// State or result of an operation, as used in lists, metrics and colors. It equals the phase, except that a
-/// superseded operation doesn't count as failed. The phase of a superseded operation is Failed, as in Argo
-/// CD.
+/// State or result of an operation, as used in lists, metrics and colors. The outcome is the same as the
+/// phase, except for superseded operations: their phase is Failed, as in Argo CD, but they don't count as
+/// failed.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -133,7 +133,7 @@ pub struct ResourceResult {
     pub hook_type: Option<Phase>,
     /// Result for the resource. Absent while there is no result.
     pub status: Option<ResultCode>,
-    /// Phase of the resource's task, for hooks and for other resources.
+    /// Phase of the resource's task. Also set for resources that are not hooks.
     pub hook_phase: Option<OperationPhase>,
     /// Message from the cluster, or the resource's health message.
     pub message: String,

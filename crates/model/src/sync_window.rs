@@ -187,12 +187,12 @@ pub struct WindowBlock {
 
 /// Returns the windows that block an operation from starting, or from continuing if it started at `began`.
 ///
-/// Active deny windows block an operation, with two exceptions: a user started the operation and all these
-/// windows have `manualSync`, or the operation was allowed when it started and all these windows have
-/// `syncOverrun`.
+/// Active deny windows block an operation, with two exceptions. They don't block it if a user started it and
+/// all these windows have `manualSync`. They also don't block it if it was allowed when it started and all
+/// these windows have `syncOverrun`.
 ///
 /// If no deny window is active, and allow windows exist but none of them is active, the allow windows block
-/// the operation in the same way.
+/// the operation, with the same two exceptions.
 pub fn find_block(
     windows: &[ParsedWindow],
     manual: bool,

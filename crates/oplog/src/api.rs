@@ -61,7 +61,7 @@ pub trait OperationLog: Send + Sync + 'static {
     /// The log accepts appends between two steps.
     ///
     /// A compaction is due if it was scheduled, or if the number of streams, events or bytes exceeds the
-    /// limits of `keep` by about a tenth. A compaction caused by growth keeps all data of the newest finished
+    /// limits in `keep` by about a tenth. A compaction caused by growth keeps all data of the newest finished
     /// stream in each history line, because a client may still be reading that stream.
     fn compact_step(&self, keep: &Retention, now: Timestamp) -> Result<Option<CompactionResult>, LogError>;
 

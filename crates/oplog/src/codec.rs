@@ -132,7 +132,7 @@ fn encode<R: LogRecord>(what: &'static str, record: &R) -> Result<Record, LogErr
     let (kind, highest) = (record.kind(), R::HIGHEST_KIND);
     // A record with any other kind could not be read back.
     if kind == 0 || kind > highest {
-        let reason = format!("its kind {kind} is not between 1 and the maximum of its type, {highest}");
+        let reason = format!("its kind {kind} is outside the range of its type, 1 to {highest}");
         return Err(LogError::Encoding { what, reason });
     }
     Ok(Record { kind, content: frame::encode_content(what, record)? })

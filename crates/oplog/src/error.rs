@@ -33,7 +33,7 @@ pub enum LogError {
         "state directory {} was moved, removed or replaced while this process used it, so nothing more is written there; put the directory back, or specify its new path, and resume", path.display()
     )]
     Moved {
-        /// State directory, by the path with which it was opened.
+        /// State directory, by the path that it was opened with.
         path: PathBuf,
     },
 
@@ -52,8 +52,7 @@ pub enum LogError {
     },
 
     /// A file exceeds its maximum size.
-    #[error("{} has {bytes} bytes, more than the maximum of {limit}; restore a copy, move it away, or choose another \
-         state directory", path.display())]
+    #[error("{} is too large: {bytes} bytes (maximum: {limit}); restore a copy, move it away, or choose another state directory", path.display())]
     Oversized {
         /// A file of the log's database.
         path: PathBuf,
@@ -197,7 +196,7 @@ pub enum LogError {
     KeyUnreadable {
         /// Sealed file.
         path: PathBuf,
-        /// Fingerprint of the key with which it was sealed.
+        /// Fingerprint of the key that sealed the log.
         wanted: String,
     },
 
@@ -237,8 +236,9 @@ pub enum LogError {
 
     /// The log has a newer layout than this program supports.
     #[error(
-        "the log in {} was written by a newer version (its layout is {found}, and this one supports up to {known}); use that version or a later \
-         one, or choose another state directory; nothing was changed", path.display()
+        "the log in {} was written by a newer version of Tidegate (its layout is {found}, and this version \
+         supports up to {known}); use that version or later, or choose another state directory; nothing was \
+         changed", path.display()
     )]
     NewerLayout {
         /// State directory, by the path that the caller specified.
@@ -251,7 +251,9 @@ pub enum LogError {
 
     /// The log doesn't specify its layout. Preview versions before the first release wrote such logs.
     #[error(
-        "the log in {} was written by another version of tidegate, and this one cannot read it; finish its operations with that version or delete the directory, or choose another state directory; nothing was changed", path.display()
+        "the log in {} was written by another version of Tidegate, and this version cannot read it; finish \
+         its operations with that version or delete the directory, or choose another state directory; \
+         nothing was changed", path.display()
     )]
     UnknownLayout {
         /// State directory, by the path that the caller specified.
@@ -260,7 +262,8 @@ pub enum LogError {
 
     /// A record has a kind that this program doesn't know.
     #[error(
-        "record kind {kind} was written by a newer version (this one supports up to {highest}); use that version or a later one"
+        "record kind {kind} was written by a newer version of Tidegate (this version supports kinds up to \
+         {highest}); use that version or later"
     )]
     NewerRecord {
         /// Kind number in the record.
@@ -291,7 +294,8 @@ pub enum LogError {
 
     /// Events were appended out of order. Nothing was written.
     #[error(
-        "{stream}: the next event is number {expected}, but number {found} was written; load the stream again"
+        "{stream}: cannot append event {found}: the next event must be number {expected}; reload the stream \
+         and try again"
     )]
     Gap {
         /// Stream of the append.
@@ -325,27 +329,28 @@ pub enum LogError {
         stream: StreamId,
         /// Kind in the request.
         wanted: StreamKind,
-        /// Kind with which the stream was created. It never changes.
+        /// Kind that the stream was created with. It never changes.
         found: StreamKind,
     },
 
     /// This program can't write records to streams of this kind.
     #[error(
-        "this version does not know kind {kind} (number {}) of stream {stream}, so it cannot write to the stream; use \
-         the version that started the stream, or a later one", kind.number()
+        "this version of Tidegate does not know the kind {kind} (number {}) of stream {stream}, so it \
+         cannot write to the stream; use the version that started the stream, or later", kind.number()
     )]
     UnknownKind {
         /// ID of the stream in the append.
         stream: StreamId,
-        /// Kind with which the stream was created, with the name that the log stores alongside its number.
+        /// Kind that the stream was created with, and the name that the log stores alongside the kind's
+        /// number.
         kind: StreamKind,
     },
 
     /// The requested events were removed by a compaction after the stream had ended.
     #[error(
         "the events of {stream} were compacted, and only its summary is left; `tidegate sync` and `tidegate \
-         serve` keep the events of the newest --history finished operations of an application (default 10): \
-         set a higher number to keep more"
+         serve` keep the events of each application's newest finished operations: set a higher --history \
+         (default 10) to keep more"
     )]
     Compacted {
         /// The stream whose events were requested.

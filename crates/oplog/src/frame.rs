@@ -114,7 +114,7 @@ pub(crate) enum FrameError {
     LengthMismatch { found: Address },
     #[error("unknown flags {0:#04x}: written by a newer version")]
     UnknownFlags(u8),
-    #[error("unknown kind {kind} (highest is {highest}): written by a newer version")]
+    #[error("unknown kind {kind} (highest known is {highest}): written by a newer version")]
     NewerKind { kind: u16, highest: u16 },
     #[error("the record is marked as kind {marked} but contains kind {held}")]
     KindMismatch { marked: u16, held: u16 },

@@ -104,8 +104,8 @@ pub(crate) struct Growth {
 const GROWTH_MIN_BYTES: u64 = 1 << 20;
 
 impl Growth {
-    /// Returns the growth at which a compaction is due: a tenth of `whole` finished streams that still have
-    /// their events, of the event limit in `keep`, or of `bytes`.
+    /// Returns the growth at which a compaction is due. Each limit is a tenth: of `whole`, which is the
+    /// number of finished streams that still have their events; of the event limit in `keep`; and of `bytes`.
     pub(crate) fn limit_for(keep: &Retention, whole: usize, bytes: u64) -> Self {
         Self {
             streams: (whole / 10).max(1),

@@ -160,7 +160,7 @@ impl LiveStream {
 }
 
 impl SledLog {
-    /// Returns the state directory, by the path with which it was opened.
+    /// Returns the state directory, by the path that it was opened with.
     pub fn directory(&self) -> &std::path::Path {
         &self.directory
     }
@@ -290,7 +290,8 @@ impl OperationLog for SledLog {
         self.damage.clone()
     }
 
-    /// Doesn't wait for a write in progress. Skips the witness file, because that write may be replacing it.
+    /// Doesn't wait for a write in progress. Doesn't check the witness file, because such a write may be
+    /// replacing the file.
     fn check_location(&self) -> Result<(), LogError> {
         self.guard.check_writable(&self.directory)?;
         match self.database.is_in_place()? {

@@ -11,8 +11,8 @@
 //! note        stream 16 | last sequence 8 LE | ended 1 | crc32 4 LE
 //! ```
 //!
-//! If the third field is 2, the note doesn't describe a single stream. It means that all streams up to its ID
-//! without a note of their own were removed on purpose, and must not be salvaged from a broken database.
+//! If the third field is 2, the note doesn't describe a single stream. Instead, all streams up to its ID that
+//! don't have a note of their own were removed on purpose. They must not be salvaged from a broken database.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

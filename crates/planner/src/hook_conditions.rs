@@ -40,7 +40,7 @@ pub(crate) fn review_conditions(object: &Object, role: &SyncRole) -> Vec<Remark>
         if ![SYNC, SELF_HEAL].contains(&word) {
             let name = annotations::HOOK_ON;
             let message = format!(
-                "invalid value {word:?} for annotation {name} is ignored; use {SYNC}, {SELF_HEAL} or both"
+                "invalid value {word:?} in the {name} annotation is ignored; use {SYNC}, {SELF_HEAL} or both"
             );
             remarks.push(("unknown-hook-on", message));
         }
@@ -48,22 +48,24 @@ pub(crate) fn review_conditions(object: &Object, role: &SyncRole) -> Vec<Remark>
     match object.annotation(annotations::RUN_WHEN) {
         None if object.annotation(annotations::INPUTS).is_some() => {
             let (inputs, when) = (annotations::INPUTS, annotations::RUN_WHEN);
-            let message = format!("annotation {inputs} has no effect without {when}: {INPUTS_CHANGED}");
+            let message = format!("the {inputs} annotation has no effect without {when}: {INPUTS_CHANGED}");
             remarks.push(("annotation-without-effect", message));
         }
         Some(when) if when.trim() != INPUTS_CHANGED => {
             let name = annotations::RUN_WHEN;
             let message =
-                format!("invalid value {when:?} for annotation {name} is ignored; use {INPUTS_CHANGED}");
+                format!("invalid value {when:?} in the {name} annotation is ignored; use {INPUTS_CHANGED}");
             remarks.push(("unknown-run-when", message));
         }
         Some(_) if phases.contains(&Phase::SyncFail) => {
-            let message = format!("annotation {} has no effect on a SyncFail hook", annotations::RUN_WHEN);
+            let message =
+                format!("the {} annotation has no effect on a SyncFail hook", annotations::RUN_WHEN);
             remarks.push(("annotation-without-effect", message));
         }
         Some(_) if object.name().is_empty() => {
             let message = format!(
-                "annotation {} needs metadata.name: earlier runs of a hook with a generated name cannot be found, so the hook always runs",
+                "the {} annotation needs metadata.name: earlier runs of a hook with a generated name cannot \
+                 be found, so the hook always runs",
                 annotations::RUN_WHEN
             );
             remarks.push(("run-when-without-name", message));
@@ -79,7 +81,7 @@ fn review_ineffective(object: &Object) -> Vec<Remark> {
     let given = own.into_iter().filter(|name| object.annotation(name).is_some());
     given
         .map(|name| {
-            let message = format!("annotation {name} has no effect on an object that is not a hook");
+            let message = format!("the {name} annotation has no effect on an object that is not a hook");
             ("annotation-without-effect", message)
         })
         .collect()
@@ -91,7 +93,7 @@ fn input_selectors(hook: &Object) -> impl Iterator<Item = Result<ResourceSelecto
     named.into_iter().map(|word| {
         let name = annotations::INPUTS;
         word.parse()
-            .map_err(|error| format!("annotation {name} is invalid, so the hook always runs: {error}"))
+            .map_err(|error| format!("the {name} annotation is invalid, so the hook always runs: {error}"))
     })
 }
 
@@ -104,7 +106,7 @@ pub(crate) fn missing_inputs<'a>(
     let missing = named.filter(|one| !keys.iter().any(|key| one.matches(key)));
     missing.map(|one| {
         format!(
-            "annotation {} refers to {}:{}:{}/{}, which is not in the manifests, so the hook always runs",
+            "the {} annotation refers to {}:{}:{}/{}, which is not in the manifests, so the hook always runs",
             annotations::INPUTS,
             one.group,
             one.kind,

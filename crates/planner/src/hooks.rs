@@ -77,7 +77,9 @@ impl HookTypes<'_> {
         !self.phases.is_empty() || self.has_skip || self.has_other
     }
 
-    /// Returns true if Helm's annotation determines the role: a deletion hook can also be a sync hook.
+    /// Returns true if Helm's annotation determines the role. This is the case if Argo CD's annotation
+    /// contains no hook type. It is also the case if Argo CD's annotation contains only types that a sync
+    /// never runs, but Helm's annotation contains a sync hook.
     fn defers_to_helm(&self, helm: &str) -> bool {
         !self.is_hook()
             || (self.phases.is_empty() && !self.has_skip && !parse_helm_types(helm).phases.is_empty())
@@ -175,7 +177,7 @@ fn argo_role(argo: &str, helm: Option<&str>, remarks: &mut Vec<Remark>) -> SyncR
         remarks.push((
             "mixed-hook-annotations",
             format!(
-                "{} has no hook type for a sync, so {} applies",
+                "the {} annotation contains no hook type for a sync, so {} applies",
                 annotations::HOOK,
                 annotations::HELM_HOOK
             ),
@@ -185,14 +187,19 @@ fn argo_role(argo: &str, helm: Option<&str>, remarks: &mut Vec<Remark>) -> SyncR
     if helm.is_some() {
         remarks.push((
             "mixed-hook-annotations",
-            format!("has both {} and {}; the second is ignored", annotations::HOOK, annotations::HELM_HOOK),
+            format!(
+                "both {} and {} are set; the second annotation is ignored",
+                annotations::HOOK,
+                annotations::HELM_HOOK
+            ),
         ));
     }
     if split_list(argo).is_empty() {
         remarks.push((
             "empty-hook",
             format!(
-                "annotation {} is empty, so the object is skipped; remove the annotation to apply it",
+                "the {} annotation is empty, so the object is skipped; remove the annotation to apply the \
+                 object",
                 annotations::HOOK
             ),
         ));
@@ -215,7 +222,8 @@ fn helm_role(helm: &str, remarks: &mut Vec<Remark>) -> SyncRole {
         remarks.push((
             "empty-hook",
             format!(
-                "annotation {} is empty, so the object is skipped; remove the annotation to apply it",
+                "the {} annotation is empty, so the object is skipped; remove the annotation to apply the \
+                 object",
                 annotations::HELM_HOOK
             ),
         ));
@@ -243,7 +251,9 @@ fn report_unknown_types(annotation: &str, types: &HookTypes<'_>, known: &str, re
     for word in &types.unknown {
         remarks.push((
             "unknown-hook-type",
-            format!("unknown hook type {word:?} in annotation {annotation}, so {effect}; use one of {known}"),
+            format!(
+                "unknown hook type {word:?} in the {annotation} annotation, so {effect}; use one of {known}"
+            ),
         ));
     }
 }
@@ -265,7 +275,8 @@ pub(crate) fn delete_policies(object: &Object, remarks: &mut Vec<Remark>) -> Vec
                 None => remarks.push((
                     "unknown-delete-policy",
                     format!(
-                        "unknown delete policy {word:?} in annotation {annotation} is ignored; use one of {}",
+                        "unknown delete policy {word:?} in the {annotation} annotation is ignored; use one \
+                         of {}",
                         known.map(|(_, name)| name).join(", ")
                     ),
                 )),

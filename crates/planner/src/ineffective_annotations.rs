@@ -28,7 +28,7 @@ pub(crate) fn review_ineffective(object: &Object) -> Vec<Remark> {
         && !matches!(value, "true" | "false")
     {
         let name = annotations::IGNORE_HEALTHCHECK;
-        let message = format!("annotation {name} has no effect with the value {value:?}; use \"true\"");
+        let message = format!("the {name} annotation has no effect with the value {value:?}; use \"true\"");
         remarks.push(("annotation-without-effect", message));
     }
     let names = object.pointer("/metadata/annotations").and_then(|all| all.as_object());

@@ -50,7 +50,7 @@ pub(crate) fn deployed_namespaces<'t>(
 
 /// Returns the task that creates the destination namespace or updates its metadata.
 ///
-/// An existing namespace is left unchanged unless the request contains metadata for it. In that case, the
+/// An existing namespace is left unchanged unless the request contains metadata for it. With metadata, the
 /// task runs in every sync.
 pub(crate) fn draft_namespace(request: &SyncRequest, live: &LiveIndex<'_>) -> Option<TaskDraft> {
     let key = namespace_key(&request.namespace);

@@ -44,7 +44,7 @@ pub(crate) fn object_settings(object: &Object, is_hook: bool, remarks: &mut Vec<
             if object.annotation(annotation).is_some() {
                 remarks.push((
                     "annotation-without-effect",
-                    format!("annotation {annotation} has no effect on an object that is not a hook"),
+                    format!("the {annotation} annotation has no effect on an object that is not a hook"),
                 ));
             }
         }
@@ -60,7 +60,7 @@ fn review_reserved(object: &Object, remarks: &mut Vec<Remark>) {
         if RESERVED_ANNOTATIONS.contains(&name.as_str()) {
             remarks.push((
                 "reserved-annotation",
-                format!("annotation {name} is reserved for Tidegate and is removed"),
+                format!("the {name} annotation is reserved for Tidegate and is removed"),
             ));
         }
     }
@@ -77,11 +77,12 @@ fn parse_duration_annotation(
         Ok(_) => remarks.push((
             "invalid-duration",
             format!(
-                "annotation {annotation} is zero and is ignored; use a positive duration, or remove the annotation"
+                "the {annotation} annotation is zero and is ignored; use a positive duration, or remove the \
+                 annotation"
             ),
         )),
         Err(error) => {
-            remarks.push(("invalid-duration", format!("annotation {annotation} is ignored: {error}")))
+            remarks.push(("invalid-duration", format!("the {annotation} annotation is ignored: {error}")))
         }
     }
     None
@@ -101,7 +102,7 @@ fn parse_gates(object: &Object, remarks: &mut Vec<Remark>) -> Vec<String> {
         remarks.push((
             "invalid-gate",
             format!(
-                "annotation {} does not contain a gate; add one, or remove the annotation",
+                "the {} annotation does not contain a gate; add a gate, or remove the annotation",
                 annotations::GATE
             ),
         ));
@@ -112,7 +113,7 @@ fn parse_gates(object: &Object, remarks: &mut Vec<Remark>) -> Vec<String> {
 fn parse_actor_name(object: &Object, annotation: &'static str, remarks: &mut Vec<Remark>) -> Option<String> {
     let name = object.annotation(annotation)?.trim();
     if name.is_empty() {
-        remarks.push(("empty-annotation", format!("annotation {annotation} is empty and is ignored")));
+        remarks.push(("empty-annotation", format!("the {annotation} annotation is empty and is ignored")));
         return None;
     }
     Some(name.to_owned())
@@ -126,7 +127,7 @@ fn parse_restart(object: &Object, remarks: &mut Vec<Remark>) -> bool {
             remarks.push((
                 "invalid-retry",
                 format!(
-                    "invalid value {other:?} for annotation {} is ignored; use resume or restart",
+                    "invalid value {other:?} in the {} annotation is ignored; use resume or restart",
                     annotations::RETRY
                 ),
             ));

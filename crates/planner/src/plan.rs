@@ -32,7 +32,7 @@ pub struct PlanInput<'a> {
     pub request: &'a SyncRequest,
     /// Start time of the operation. Generated hook names contain it, so it must be the same in all retries.
     pub started_at: Timestamp,
-    /// Targets in input order. They become the manifests of the plan.
+    /// Targets in input order. They become the plan's manifests.
     pub targets: Vec<Target>,
     /// Live objects: those that the application tracks, and those listed by [`named_objects`].
     pub live: &'a [LiveObject],
@@ -67,7 +67,7 @@ pub struct PlanResult {
 /// Plans an operation. The same input always produces the same plan. The order of targets and live objects
 /// doesn't matter, except that the last of several duplicate objects wins.
 ///
-/// Planning never fails. Problems become findings of the plan, and findings with [`Severity::Error`] make the
+/// Planning never fails. Problems become findings in the plan, and findings with [`Severity::Error`] make the
 /// plan invalid.
 ///
 /// [`Severity::Error`]: tidegate_model::Severity::Error
@@ -266,9 +266,10 @@ fn container_images<'o>(object: &'o Object, field: &'static str) -> impl Iterato
     containers.into_iter().flatten().filter_map(|container| container.get("image")?.as_str())
 }
 
-/// Returns the objects to read from the cluster by name before planning, whether or not they are tracked:
-/// every target with an available kind, hooks under their generated names, and the destination namespace if
-/// the operation may create it. A deletion also needs its own hooks, and sync hooks that may still exist.
+/// Returns the objects to read from the cluster by name before planning, whether or not they are tracked.
+/// These are the targets with an available kind, the hooks under their generated names, and the destination
+/// namespace if the operation may create it. A deletion also needs its own hooks, and sync hooks that may
+/// still exist.
 ///
 /// Kinds with an unknown scope are not served, so the cluster can't contain objects of these kinds.
 pub fn named_objects(

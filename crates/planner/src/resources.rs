@@ -186,7 +186,9 @@ impl Drafter<'_> {
         let Some(other) = owner.or(claimed) else { return };
         let mut message = shared_resource_message(&wanted.key, application, other);
         if owner.is_none() {
-            message.push_str(": the manifest has the tracking ID of the latter; remove the annotation ");
+            message.push_str(
+                ": the manifest carries the tracking ID of the second application; remove the annotation ",
+            );
             message.push_str(annotations::TRACKING_ID);
         }
         if !can_overwrite_shared(self.request) {
@@ -338,7 +340,8 @@ impl Drafter<'_> {
         const LONGEST_NAME: usize = 253;
         if key.name.len() > LONGEST_NAME {
             let message = format!(
-                "the generated name {:?} has more than {LONGEST_NAME} characters; shorten metadata.generateName",
+                "the generated name {:?} is longer than {LONGEST_NAME} characters; shorten \
+                 metadata.generateName",
                 key.name
             );
             self.findings.error("hook-name-too-long", &wanted.finding_subject(), message);

@@ -258,7 +258,7 @@ pub(crate) fn review_application(options: &SyncOptions) -> Vec<Remark> {
             None if is_manager_option(flag) => {}
             Some(_) => remarks.push((
                 "option-without-effect",
-                format!("sync option {flag:?} has no effect on an application; set it in annotation {} of a resource", annotations::SYNC_OPTIONS),
+                format!("sync option {flag:?} has no effect on an application; set it in the {} annotation of a resource", annotations::SYNC_OPTIONS),
             )),
             None => {
                 let remark = unknown_option_message(flag, |known| known.is_for_application, &OPERATION_OPTIONS);
@@ -301,7 +301,7 @@ pub(crate) fn review_resource(object: &Object, options: &SyncOptions) -> Vec<Rem
             )),
             Some(known) if is_overridden_without_effect(known, word, options) => remarks.push((
                 "option-without-effect",
-                format!("sync option {word:?} does not override {}=true of the application", known.name),
+                format!("sync option {word:?} does not override the application's {}=true", known.name),
             )),
             Some(_) => {}
             None => remarks.push((

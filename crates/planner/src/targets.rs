@@ -291,14 +291,14 @@ fn review_target(object: &Object, role: &SyncRole, remarks: &mut Vec<Remark>) {
     {
         remarks.push((
             "invalid-wave",
-            format!("invalid wave {value:?} in annotation {annotation} is ignored; use a whole number, such as \"-1\" or \"5\""),
+            format!("invalid wave {value:?} in the {annotation} annotation is ignored; use a whole number, such as \"-1\" or \"5\""),
         ));
     }
     if *role == SyncRole::Resource {
         for annotation in [HOOK_DELETE_POLICY, HELM_HOOK_DELETE_POLICY] {
             if object.annotation(annotation).is_some() {
                 let message =
-                    format!("annotation {annotation} has no effect on an object that is not a hook");
+                    format!("the {annotation} annotation has no effect on an object that is not a hook");
                 remarks.push(("annotation-without-effect", message));
             }
         }

@@ -61,7 +61,9 @@ impl Base {
 /// Encodes a name as a single path segment.
 pub(crate) fn encode_segment(what: &str, name: &str) -> Result<String, Problem> {
     match name {
-        "" | "." | ".." => Err(Problem::new(format!("{what} {name:?} is not a valid name"))),
+        "" | "." | ".." => {
+            Err(Problem::new(format!("invalid {what} {name:?}: an empty name, `.` and `..` are not allowed")))
+        }
         name => Ok(percent_encode(name)),
     }
 }

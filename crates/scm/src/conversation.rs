@@ -231,7 +231,7 @@ impl<'w> Conversation<'w> {
         true
     }
 
-    /// Returns the identity to which the server's rate limit applies.
+    /// Returns the identity that the server's rate limit applies to.
     fn rate_limit_identity(&self) -> Vec<u8> {
         let proof =
             self.credentials.as_ref().map(RequestCredentials::rate_limit_identity).unwrap_or_default();

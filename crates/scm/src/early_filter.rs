@@ -50,7 +50,8 @@ impl EarlyFilter {
     }
 
     /// Returns true if a repository or one of its branches may pass the generator's filters. If there are
-    /// filters for repositories, at least one of them must match. The same is true for filters for branches.
+    /// filters for repositories, at least one of them must match. If there are filters for branches, at least
+    /// one of these must match, too.
     pub fn can_pass(&self, repository: &Repository, branch: Option<&str>) -> bool {
         [false, true].into_iter().all(|of_branches| {
             let mut of_kind = self.0.iter().filter(|one| one.filters_branches == of_branches).peekable();

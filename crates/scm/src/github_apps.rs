@@ -38,10 +38,12 @@ impl<'n> App<'n> {
         let (api, secret) = (base.text(), self.secret);
         Err(Problem::new(match self.app.configured_base() {
             Some(_) => format!(
-                "api {api} differs from githubAppEnterpriseBaseUrl of Secret {secret}; remove api, or correct one of them"
+                "api {api} differs from githubAppEnterpriseBaseUrl in Secret {secret}; remove api, or \
+                 correct one of them"
             ),
             None => format!(
-                "api {api} differs from {}, the server of the GitHub App of Secret {secret}; set githubAppEnterpriseBaseUrl in the Secret",
+                "api {api} differs from {}, the server of the GitHub App in Secret {secret}; set \
+                 githubAppEnterpriseBaseUrl in the Secret",
                 own.text()
             ),
         }))
@@ -61,7 +63,7 @@ impl<'n> App<'n> {
         let ask = || {
             let asked = self.request_token(asking, base, installed.owner.as_deref(), now);
             let text = |error: &Problem| {
-                format!("cannot get a token for the GitHub App of Secret {}: {}", self.secret, error.message)
+                format!("cannot get a token for the GitHub App in Secret {}: {}", self.secret, error.message)
             };
             // Without this change, a missing App would look like a missing repository.
             asked.map_err(|error| TokenFailure {
@@ -70,7 +72,7 @@ impl<'n> App<'n> {
             })
         };
         let leased = asking.web.tokens.get_or_request(&installed, now, ask)?;
-        let origin = format!("the token of the GitHub App of Secret {}", self.secret);
+        let origin = format!("the token of the GitHub App in Secret {}", self.secret);
         let proof = RequestCredentials::from_token(&Token::new(&leased.token), origin, &Scheme::Bearer)?;
         let held =
             CachedToken { installation: installed, token: leased.token, is_from_cache: leased.is_from_cache };
@@ -81,7 +83,7 @@ impl<'n> App<'n> {
         })
     }
 
-    /// Returns the identity to which GitHub's rate limit applies.
+    /// Returns the identity that GitHub's rate limit applies to.
     fn rate_limit_identity(&self) -> String {
         format!("App {} {:?}", self.app.id(), self.app.installation())
     }
@@ -93,7 +95,7 @@ impl<'n> App<'n> {
         owner: Option<&str>,
         now: u64,
     ) -> Result<ExpiringToken, Problem> {
-        let origin = format!("githubAppPrivateKey of Secret {}", self.secret);
+        let origin = format!("githubAppPrivateKey in Secret {}", self.secret);
         let signed =
             self.app.signed_assertion(now).map_err(|error| Problem::new(format!("{origin}: {error}")))?;
         let proof = RequestCredentials::from_token(&Token::new(signed), origin, &Scheme::Bearer)?;

@@ -101,7 +101,7 @@ pub(crate) fn trusted_authorities(
         None => Ok(Authorities::System),
         Some(ConfigMapKey { config_map_name: name, key, .. }) => {
             let pem = asking.secrets.config_map(name, key).map_err(Problem::new)?;
-            Ok(Authorities::Custom { pem, origin: format!("key {key} of ConfigMap {name}") })
+            Ok(Authorities::Custom { pem, origin: format!("key {key} in ConfigMap {name}") })
         }
     }
 }

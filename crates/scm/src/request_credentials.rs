@@ -18,7 +18,7 @@ pub(crate) struct RequestCredentials {
     pub origin: String,
     /// Secret strings, which must not appear in messages.
     pub secrets: Vec<String>,
-    /// Identity to which the server's rate limit applies. `None` if the header value identifies the client.
+    /// Identity that the server's rate limit applies to. `None` if the header value identifies the client.
     pub identity: Option<String>,
     /// Cache entry of the token, if the token is temporary.
     pub cached_token: Option<CachedToken>,
@@ -43,7 +43,7 @@ impl RequestCredentials {
         scheme: &Scheme<'_>,
     ) -> Result<Self, Problem> {
         let token = asking.secrets.secret(&key.secret_name, &key.key).map_err(Problem::new)?;
-        Self::from_token(&token, format!("key {} of Secret {}", key.key, key.secret_name), scheme)
+        Self::from_token(&token, format!("key {} in Secret {}", key.key, key.secret_name), scheme)
     }
 
     /// Reads an optional token from a Secret.
@@ -73,7 +73,7 @@ impl RequestCredentials {
         }
     }
 
-    /// Returns the identity to which the server's rate limit applies.
+    /// Returns the identity that the server's rate limit applies to.
     pub fn rate_limit_identity(&self) -> &[u8] {
         self.identity.as_ref().map_or(self.value.as_bytes(), |who| who.as_bytes())
     }

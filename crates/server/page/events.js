@@ -66,7 +66,7 @@ function openStream() {
 // While the service rejects the stream, each retry sends a `reset`, which reloads the lists.
 function showDisconnected() {
   isDisconnected = true;
-  notice(isRefused ? "Live updates are unavailable, for example because the maximum number of event streams is reached. The page reloads its data every few seconds."
+  notice(isRefused ? "Live updates are unavailable, for example because too many event streams are open. The page reloads its data every few seconds."
     : "No connection to the service; the data may be out of date. Reconnecting.");
 }
 

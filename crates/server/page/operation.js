@@ -274,7 +274,7 @@ function renderResults(operation, model, limit, onMore) {
           h("td", null, renderBadge(resource.isUpcoming ? "Pending" : getObjectState(resource, findWave(resource)))), h("td.words", null, renderCollapsible(describeResource(resource)), renderTaskActions(operation, resource, formatName(resource), model.isAwaitingCall(resource)))))))),
     rows.length > limit ? h("button", { type: "button", onclick: onMore, "data-do": "objects" }, `Show all ${formatCount(rows.length, "object")}`) : null,
     logs.length > 0 ? [h("h2", null, "Logs of failed hooks"), logs] : [],
-    operation.warnings.length > 0 ? [h("h2", null, "Findings of the plan"), h("ul", null, operation.warnings.map(renderFinding))] : [],
+    operation.warnings.length > 0 ? [h("h2", null, "Plan findings"), h("ul", null, operation.warnings.map(renderFinding))] : [],
   ];
 }
 

@@ -43,8 +43,8 @@ function renderTokenForm(message, onSignedIn) {
       field.focus();
     }
   };
-  const help = session.provider ? ["A token from the file given with --tokens."]
-    : ["A token from the file given with --tokens. Without --tokens, open the URL that ", h("code", null, "tidegate serve"), " printed."];
+  const help = session.provider ? ["A token from the --tokens file."]
+    : ["A token from the --tokens file. Without --tokens, open the URL that ", h("code", null, "tidegate serve"), " printed."];
   return h("form", { onsubmit: submit },
     h("label", { for: "token" }, "Token"), field, h("p.help", { id: "token-help" }, help),
     problem, h("button", { type: "submit", class: session.provider ? null : "primary" }, "Sign in"));

@@ -225,7 +225,7 @@ impl ApiClient {
         Ok(items.into_iter().next().and_then(|one| one.message))
     }
 
-    /// Returns the open operations of an application, newest first.
+    /// Returns an application's open operations, newest first.
     pub async fn open_operations(&self, application: &str) -> Result<Vec<OperationId>, ServiceError> {
         let request = ApiRequest::get("/api/v1/operations")
             .with_parameter("application", application)

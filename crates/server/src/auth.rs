@@ -3,8 +3,8 @@
 //!
 //! A browser sends cookies with every request, including requests that foreign pages trigger. Therefore,
 //! state-changing requests that are authenticated by a cookie must come from Tidegate's own page. Two proofs
-//! are required: the origin that the browser reports, and a CSRF token, which only a page that can read the
-//! server's responses can send.
+//! are required: the origin that the browser reports, and a CSRF token. Only a page that can read the
+//! server's responses can send this token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub(crate) struct Authenticator {
     /// between the ports of a host.
     session_cookie: String,
     login_cookie: String,
-    /// True if the service itself terminates TLS. In that case, cookies for plain HTTP are ignored.
+    /// True if the service itself terminates TLS. Cookies for plain HTTP are then ignored.
     is_tls: bool,
 }
 
@@ -109,7 +109,7 @@ impl Authenticator {
         match (&self.tokens, &self.oidc) {
             (None, Some(oidc)) => {
                 let next = format!(
-                    "open the page and sign in with {}; programs need a token from the file given with --tokens",
+                    "open the page and sign in with {}; programs need a token from the --tokens file",
                     oidc.name()
                 );
                 Problem { next, ..problem }
@@ -200,9 +200,8 @@ impl Authenticator {
         };
         let is_secure = visit.own_page.clone()?;
         let wrong = || Problem {
-            next:
-                "use a token from the file given with --tokens, or open the URL that `tidegate serve` printed"
-                    .to_owned(),
+            next: "use a token from the --tokens file, or open the URL that `tidegate serve` printed"
+                .to_owned(),
             ..Problem::new(Code::Unauthorized, "invalid token")
         };
         let (caller, pass) = tokens.authenticate(token.trim(), now).ok_or_else(wrong)?;

@@ -39,7 +39,7 @@ use provider::{CodeExchange, Provider, plain_word};
 use settings::OidcSettings;
 pub(crate) use sign_in_error::SignInError;
 
-/// Path to which the provider redirects users.
+/// Path that the provider redirects users to.
 pub(crate) const CALLBACK: &str = "/api/v1/session/oidc/callback";
 /// Maximum number of concurrent requests to the provider.
 const CONCURRENT_REQUESTS_MAX: usize = 16;
@@ -61,7 +61,7 @@ pub(crate) struct LoginRedirect {
     pub is_secure: bool,
 }
 
-/// Query parameters with which the provider redirects the user back.
+/// Query parameters that the provider adds when it redirects the user back.
 #[derive(Debug, Default)]
 pub(crate) struct CallbackParameters {
     pub code: Option<String>,

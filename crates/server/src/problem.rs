@@ -77,14 +77,12 @@ impl Code {
     fn advice(self) -> &'static str {
         match self {
             Self::BadRequest => "correct the request; /openapi.json describes the API",
-            Self::Unauthorized => {
-                "send `Authorization: Bearer TOKEN` with a token from the file given with --tokens"
-            }
+            Self::Unauthorized => "send `Authorization: Bearer TOKEN` with a token from the --tokens file",
             Self::Forbidden => "use a token, or sign in as a user, with the required role",
             Self::NotFound => "check the name against the list; /openapi.json contains the paths",
             Self::MethodNotAllowed => "use a method from the Allow header",
             Self::TooSlow => "send the body without delay",
-            Self::Refused => "resolve the conflict, or wait until the conflict has ended, then retry",
+            Self::Refused => "resolve the conflict, or wait until it is resolved, then retry",
             Self::Gone => "read the resource itself, which contains the data that is still stored",
             Self::TooLarge => "send a smaller request",
             Self::NotJson => "send JSON, with `Content-Type: application/json`",

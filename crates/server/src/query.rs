@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::problem::Problem;
 
-/// Maximum length of a query in bytes. A reason may have 1024 characters, each of which takes up to 12 bytes
-/// when encoded, and some providers use long authorization codes.
+/// Maximum length of a query in bytes. A reason may have 1024 characters, and each takes up to 12 bytes when
+/// encoded. Some providers also use long authorization codes.
 const QUERY_MAX: usize = 16 << 10;
 
 /// A request without parameters.

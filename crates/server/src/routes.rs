@@ -23,10 +23,10 @@ use crate::webhooks::{self, GenericPush};
 /// Returns all routes.
 pub(crate) fn routes() -> Vec<Route> {
     let of_the_process = vec![
-        get_route(("/healthz", "alive", "Liveness of the process"), check_liveness).probe(),
-        get_route(("/readyz", "ready", "Readiness of the process"), check_readiness).probe(),
+        get_route(("/healthz", "alive", "Check the liveness of the process"), check_liveness).probe(),
+        get_route(("/readyz", "ready", "Check the readiness of the process"), check_readiness).probe(),
         get_route_as(
-            ("/openapi.json", "describe", "OpenAPI description of the API"),
+            ("/openapi.json", "describe", "Get the OpenAPI description of the API"),
             ResponseContent::Text("application/json"),
             |_: Call<NoParameters>| async {
                 Ok(text_response(StatusCode::OK, "application/json", openapi_description().to_string()))
@@ -35,7 +35,7 @@ pub(crate) fn routes() -> Vec<Route> {
         .public(),
     ];
     let metrics = get_route_as(
-        ("/metrics", "metrics", "Metrics in the Prometheus format"),
+        ("/metrics", "metrics", "Get the metrics in the Prometheus format"),
         ResponseContent::Text(MEDIA_TYPE),
         |call: Call<NoParameters>| async move {
             Ok(text_response(StatusCode::OK, MEDIA_TYPE, call.state.render_metrics()))

@@ -40,7 +40,7 @@ fn session_key(secret: &str) -> SessionKey {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// Token or user to which a session belongs.
+/// Token or user that a session belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Principal {
     /// A token, by its digest.
@@ -146,7 +146,7 @@ fn remove_oldest(all: &mut HashMap<SessionKey, Session>, among: impl Fn(&Session
 }
 
 impl OpenSession {
-    /// Returns the token or user to which the session belongs.
+    /// Returns the token or user that the session belongs to.
     pub fn principal(&self) -> &Principal {
         &self.principal
     }

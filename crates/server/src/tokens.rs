@@ -102,7 +102,8 @@ impl Tokens {
         Self { path: None, loaded: Mutex::new(read) }
     }
 
-    /// Returns the caller who owns the token, and a context that can check later if the token is still valid.
+    /// Returns the caller who owns the token, and a context that can check later whether the token is still
+    /// valid.
     pub fn authenticate(self: &Arc<Self>, token: &str, now: Instant) -> Option<(Caller, AuthContext)> {
         if token.len() > TOKEN_MAX {
             return None;

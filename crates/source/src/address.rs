@@ -8,7 +8,8 @@ use tidegate_model::{Authority, Host, parse_port, percent_decode};
 use crate::SourceError;
 use crate::secret_text::SecretText;
 
-/// Address of a repository. If two addresses of the same repository are spelled differently, they are equal.
+/// Address of a repository. Two addresses of the same repository are equal even if they are spelled
+/// differently.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     kind: AddressKind,

@@ -65,7 +65,7 @@ pub(crate) struct AccessSettings {
     pub certificates: Option<String>,
     /// Issuer of temporary passwords, if the Secret doesn't contain a permanent password.
     pub issuer: Option<Issuer>,
-    /// Repository to which the settings apply.
+    /// Repository that the settings apply to.
     pub repository: String,
     /// Trusted certificates for the host of the issuer, in PEM format.
     pub issuer_certificates: Option<String>,
@@ -206,8 +206,8 @@ impl Credentials {
         Ok(access)
     }
 
-    /// Returns the Secrets that apply to a repository. The most specific Secret comes last. With a project,
-    /// considers only that project's Secrets for single repositories, and otherwise only those for all
+    /// Returns the Secrets that apply to a repository. The most specific Secret comes last. Among the Secrets
+    /// for single repositories, considers only those of the project, or without a project, only those for all
     /// projects.
     fn matching_secrets(
         &self,

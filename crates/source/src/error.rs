@@ -106,7 +106,7 @@ pub enum SourceError {
         project: String,
     },
     /// A path that isn't a folder.
-    #[error("path {path:?} is {found} in commit {commit}; use a folder of the repository")]
+    #[error("path {path:?} is {found} in commit {commit}; use a folder in the repository")]
     NoFolder {
         /// The `path` of the source.
         path: String,
@@ -143,7 +143,7 @@ pub enum SourceError {
         other: &'static str,
     },
     /// A required program that wasn't found.
-    #[error("{path} is {what}, but the program {program} was not found {}; {advice}", given.as_ref().map_or("on the PATH".to_owned(), |given| format!("at {}", given.display())))]
+    #[error("{path} is {what}, but {program} was not found {}; {advice}", given.as_ref().map_or("on the PATH".to_owned(), |given| format!("at {}", given.display())))]
     NoTool {
         /// The `path` of the folder, or the name of the chart.
         path: String,
@@ -157,7 +157,7 @@ pub enum SourceError {
         advice: &'static str,
     },
     /// A failed call of Helm or Kustomize.
-    #[error("{call} of {path}: {reason}")]
+    #[error("{call} failed for {path}: {reason}")]
     Tool {
         /// Program and command, such as `helm template` or `kustomize build`.
         call: &'static str,
@@ -382,7 +382,7 @@ pub enum SourceError {
         path: String,
     },
     /// A source that exceeds a size limit.
-    #[error("path {path:?} has more than {limit} {what}")]
+    #[error("path {path:?} contains more than {limit} {what}")]
     Limit {
         /// The `path` of the source, or the path of a folder within the source.
         path: String,

@@ -231,7 +231,8 @@ fn check_release(name: &str) -> Result<(), String> {
     };
     if name.len() > RELEASE_MAX {
         return Err(format!(
-            "release name {name} has more than {RELEASE_MAX} characters; set a shorter name in source.helm.releaseName"
+            "release name {name} is longer than {RELEASE_MAX} characters; set a shorter name in \
+             source.helm.releaseName"
         ));
     }
     match name.split('.').all(is_part) {

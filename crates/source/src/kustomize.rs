@@ -231,8 +231,8 @@ fn secret_values(workshop: &WorkingFolder) -> MaskValues {
     secrets
 }
 
-/// Removes the prefix of an error from `kubectl`: severity, time, process ID and source line. The prefix is
-/// different for each call, so the same error would otherwise seem to be a new one.
+/// Removes the prefix of an error from `kubectl`: severity, time, process ID and source line. The prefix
+/// differs between calls, so a repeated error would otherwise look new.
 fn strip_log_prefix(line: &str) -> &str {
     let mut text = line.split_ascii_whitespace();
     let is_day = |day: &str| {

@@ -3,8 +3,8 @@
 
 use std::iter::Peekable;
 
-/// Maximum length of file names and patterns, in characters. Longer ones always match. The maximum is four
-/// times as long as a name in any file system.
+/// Maximum length of file names and patterns, in characters. Longer names and patterns always match. No file
+/// system supports names that are longer than a quarter of this maximum.
 const NAME_CHARS_MAX: usize = 1024;
 
 /// Returns true if an Application must be compared after files have changed. `paths` is the value of the

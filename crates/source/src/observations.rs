@@ -23,9 +23,9 @@ impl<T: Clone> SharedObservations<T> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes an observation, and returns the previous and the new one. A caller may receive an observation
-    /// that another caller has started. In that case, both returned values are the new observation, so that
-    /// only one caller detects a change.
+    /// Makes an observation, and returns the previous and the new one. If a caller receives an observation
+    /// that another caller started, both returned values are the new observation, so that only one caller
+    /// detects a change.
     pub fn observe(&self, look: impl FnOnce(Option<T>) -> T) -> (Option<T>, T) {
         let mut before = None;
         let (found, is_own) = self.singleflight.run(|| {

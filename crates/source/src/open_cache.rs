@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use gix::Repository;
 use gix::odb::store::init::Slots;
 
-/// Maximum time for which an open repository is cached. After that time, the repository is reopened, because
-/// the repository on disk may have been replaced.
+/// Maximum time that an open repository is cached. The repository is then reopened, because the repository on
+/// disk may have been replaced.
 const CACHE_LIFETIME: Duration = Duration::from_secs(1);
-/// Number of slots for packs that are added while the repository is open. More slots make it slower to close
-/// the repository.
+/// Number of slots for packs that are added while the repository is open. With more slots, closing the
+/// repository takes longer.
 const PACK_SLOTS: Slots = Slots::AsNeededByDiskState { multiplier: 1.5, minimum: 6 };
 
 /// Files that are read first when a repository is opened.

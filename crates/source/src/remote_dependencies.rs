@@ -1,5 +1,4 @@
-//! Remote dependencies of manifests, which are remote bases and files of kustomizations, and dependencies of
-//! charts.
+//! Remote dependencies of manifests: remote bases and files of kustomizations, and dependencies of charts.
 //!
 //! ```text
 //! entry of a kustomization ──▶ kustomize ─────────┐                         ┌─▶ Repository (mirrors)
@@ -37,7 +36,7 @@ pub type RepositoryPermission = Arc<dyn Fn(&str) -> Result<(), String> + Send + 
 pub struct UsedDependency {
     /// Address of the dependency.
     pub address: Address,
-    /// The dependency as a source, which is either a chart, or a revision of a repository.
+    /// The dependency as a source: either a chart, or a revision of a repository.
     pub source: ApplicationSource,
 }
 

@@ -221,7 +221,7 @@ impl Repositories {
         Some(Arc::clone(&known.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Opens a chart repository. If only manifests refer to the repository, `is_barred` specifies if
+    /// Opens a chart repository. If only manifests refer to the repository, `is_barred` specifies whether
     /// redirects to loopback addresses are blocked. If it is `None`, the repository is the source of an
     /// Application.
     pub(crate) fn open_charts(

@@ -1,4 +1,4 @@
-//! Clusters for commands: selects the cluster according to the arguments, and reconnects to a recorded
+//! Clusters for commands. Selects the cluster according to the arguments, and reconnects to a recorded
 //! operation's cluster.
 //!
 //! ```text
@@ -32,10 +32,10 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// Options for connecting to a real cluster. Options that are not set come from the kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// Kubeconfig file to use instead of `KUBECONFIG`, the file in the home directory, and the pod's service
-    /// account.
+    /// Kubeconfig file. It takes precedence over the `KUBECONFIG` variable, the file in the home directory,
+    /// and the pod's service account.
     pub kubeconfig: Option<PathBuf>,
-    /// Context to use instead of the current one.
+    /// Kubeconfig context to use instead of the current context.
     pub context: Option<String>,
     /// User to impersonate.
     pub impersonate_user: Option<String>,
@@ -178,8 +178,8 @@ async fn reconnect(
 pub enum ReconnectPurpose {
     /// Resume the operation.
     Resume,
-    /// Terminate the operation. Its remaining deletions are bound to its ID, so they can't harm a cluster
-    /// that has replaced the original one.
+    /// Terminate the operation. Its remaining deletions are bound to the operation's ID, so they can't harm a
+    /// cluster that has replaced the original cluster.
     Terminate,
 }
 

@@ -13,7 +13,8 @@ const OWNER_ONLY_MODE: u32 = 0o700;
 /// Writes files and folders. Each method makes a single change.
 pub trait Disk: Debug + Send + Sync + 'static {
     /// Creates a folder that only this user can access, unless the folder already exists. The parent must
-    /// exist. Otherwise, a state directory that was moved away would be created again at its old path.
+    /// exist. If missing parents were created, a state directory that was moved away would reappear at its
+    /// old path.
     ///
     /// # Errors
     ///
@@ -33,14 +34,14 @@ pub trait Disk: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file can't be renamed. In this case, nothing has changed.
+    /// Returns an error if the file can't be renamed. Nothing has changed then.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
     ///
-    /// Returns an error if the file can't be removed. In this case, nothing has changed.
+    /// Returns an error if the file can't be removed. Nothing has changed then.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// Syncs a folder's entries to disk.

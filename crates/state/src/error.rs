@@ -11,7 +11,7 @@ use tidegate_lifecycle::IllegalEvent;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::LogError;
 
-/// An error returned by the service crate.
+/// Error in a state directory, a cluster or an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// A cluster can't be reached.
@@ -36,10 +36,10 @@ pub enum ServiceError {
     },
     /// A different cluster has replaced the operation's cluster.
     #[error(
-        "operation {operation} was started on a different cluster than the one now at {recorded}: the URL is \
-         the same, but the UID of the kube-system namespace differs; select the old cluster with --context \
-         or --kubeconfig, or, if that cluster no longer exists, terminate the operation with `tidegate ops \
-         terminate {operation}` and start a new one"
+        "operation {operation} was started on a different cluster than the cluster that is now at \
+         {recorded}: the URL is the same, but the UID of the kube-system namespace differs; select the old \
+         cluster with --context or --kubeconfig, or, if that cluster no longer exists, terminate the \
+         operation with `tidegate ops terminate {operation}` and sync again"
     )]
     ClusterReplaced {
         /// The operation.
@@ -54,8 +54,9 @@ pub enum ServiceError {
     NoStateDirectory,
     /// No operation matches the ID, ID prefix or application name.
     #[error(
-        "{text:?} is neither the id of an operation in {} nor the name of an application with an operation; `tidegate ops list` lists all \
-         operations, and `tidegate app explain` shows what an application is waiting for before its first operation",
+        "{text:?} is neither the ID of an operation in {} nor the name of an application with an operation; \
+         `tidegate ops list` lists all operations, and `tidegate app explain` shows what an application is \
+         waiting for before its first operation",
         state_dir.display()
     )]
     UnknownOperation {
@@ -75,7 +76,7 @@ pub enum ServiceError {
         is_run: bool,
     },
     /// Several operations match.
-    #[error("{text:?} matches {} operations: {}; use more digits of the id", matches.len(), matches.join(", "))]
+    #[error("{text:?} matches {} operations: {}; use more digits of the ID", matches.len(), matches.join(", "))]
     AmbiguousOperation {
         /// Text that the user entered.
         text: String,
@@ -84,14 +85,15 @@ pub enum ServiceError {
     },
     /// No rollout or deletion matches the ID, ID prefix or ApplicationSet name.
     #[error(
-        "there is no rollout or deletion {text:?}; it may be too old to be stored; `tidegate appset runs` lists the stored ones"
+        "rollout or deletion {text:?} not found; it may be too old. `tidegate appset runs` lists the stored \
+         rollouts and deletions"
     )]
     UnknownRun {
         /// Text that the user entered.
         text: String,
     },
     /// Several rollouts or deletions match.
-    #[error("{text:?} matches {} rollouts or deletions: {}; use more digits of the id", matches.len(), matches.join(", "))]
+    #[error("{text:?} matches {} rollouts or deletions: {}; use more digits of the ID", matches.len(), matches.join(", "))]
     AmbiguousRun {
         /// Text that the user entered.
         text: String,

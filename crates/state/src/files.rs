@@ -31,7 +31,7 @@ pub fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// Returns an error if the new content can't be written. In this case, the file hasn't changed.
+/// Returns an error if the new content can't be written. The file hasn't changed then.
 pub fn replace_file(path: &Path, content: &str) -> io::Result<()> {
     let new = path.with_extension("new");
     // Opening an existing special file could block forever, so remove it.

@@ -44,7 +44,7 @@ impl GateFile {
     pub fn open(path: &Path) -> Result<Self, ServiceError> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let known = read_gates(&path).map_err(|problem| ServiceError::Refused {
-            message: format!("{}: {problem}; fix the file given with --gates", path.display()),
+            message: format!("{}: {problem}; fix the --gates file", path.display()),
         })?;
         Ok(Self { path: Some(path), last_valid: Arc::new(Mutex::new(known)) })
     }
@@ -62,7 +62,7 @@ impl GateFile {
             match read_gates(path) {
                 Ok(definitions) => *known = definitions,
                 Err(problem) => {
-                    tracing::warn!(path = %path.display(), problem, "invalid gate definitions; using the previous ones");
+                    tracing::warn!(path = %path.display(), problem, "invalid gate definitions; using the previous definitions");
                 }
             }
         }

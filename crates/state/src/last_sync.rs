@@ -76,7 +76,7 @@ pub fn find_in_log(
             }
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(operation = %known.operation, %error, "failed to read an operation; using the one before it");
+                tracing::warn!(operation = %known.operation, %error, "failed to read an operation; using the operation before it");
             }
         }
     }

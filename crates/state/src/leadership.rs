@@ -122,13 +122,14 @@ fn describe_wait(wait: LeaseWait, is_standby: bool, place: &ClaimLocation) -> St
 
 fn other_leader_error(holder: &LeaseHolder, place: &ClaimLocation) -> ServiceError {
     ServiceError::refused(format!(
-        "another service is the leader of this control plane: {holder} ({place}); stop it first, or start this one with `tidegate \
-         serve --standby` to take over when it stops. Services that share no Application may use different Leases (--lease)"
+        "another service is the leader of this control plane: {holder} ({place}); stop it first, or start \
+         this service with `tidegate serve --standby` to take over when it stops. Services that share no \
+         Application can use different Leases (--lease)"
     ))
 }
 
-/// Returns a state directory's ID. The ID consists of a random number that is stored in a file, and of the
-/// file's inode, which is different in a copy of the directory.
+/// Returns a state directory's ID. The ID consists of a random number that is stored in a file, and the
+/// file's inode. In a copy of the directory, the inode is different.
 fn state_directory_id(path: &Path) -> Result<String, ServiceError> {
     let failed = |action| move |source| ServiceError::Io { action, path: path.to_path_buf(), source };
     let found = match files::read_text_file(path, ID_BYTES_MAX) {
@@ -186,7 +187,8 @@ impl FolderHolder {
 impl From<FolderHolder> for ServiceError {
     fn from(taken: FolderHolder) -> Self {
         Self::refused(format!(
-            "{}; stop it first, or start this one with `tidegate serve --standby` to take over when it stops",
+            "{}; stop it first, or start this service with `tidegate serve --standby` to take over when it \
+             stops",
             taken.describe()
         ))
     }

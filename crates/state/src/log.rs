@@ -27,8 +27,8 @@ const LOCK_RETRY_DELAY: Duration = Duration::from_millis(25);
 /// but no process is listening, a short-lived command holds the lock.
 pub type ProcessQuery = for<'a> fn(&'a Path) -> BoxFuture<'a, Result<bool, ServiceError>>;
 
-/// Opens the log. Waits briefly if a read-only command holds the lock, but not if a process is running, which
-/// `is_process_running` detects.
+/// Opens the log. If a short read-only command holds the lock, waits briefly for the lock. If a long-running
+/// process holds the lock, which `is_process_running` detects, fails at once.
 pub async fn open_locked(
     state_dir: &StateDir,
     notices: &dyn Notices,

@@ -80,7 +80,7 @@ pub fn warn_if_missing_without_log(state_dir: &StateDir, notices: &dyn Notices) 
 pub async fn delete_object(cluster: &dyn Cluster, object: &ResourceSelector) -> Result<(), ServiceError> {
     let ResourceSelector { group, kind, namespace, name } = object;
     let none =
-        || ServiceError::refused(format!("there is no {kind} {namespace}/{name} in the simulated cluster"));
+        || ServiceError::refused(format!("{kind} {namespace}/{name} not found in the simulated cluster"));
     let discovery = cluster.discover().await.map_err(ServiceError::simulation)?;
     let known = discovery.get(&GroupKind::new(group, kind)).and_then(|info| info.versions.first());
     let gvk = Gvk::new(group, known.ok_or_else(none)?, kind);

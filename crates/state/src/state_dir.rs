@@ -146,7 +146,7 @@ impl StateDir {
         self.root.join("service-id")
     }
 
-    /// Returns the path of the file from which clients read the control namespace.
+    /// Returns the path of the file that clients read the control namespace from.
     fn control_namespace(&self) -> PathBuf {
         self.root.join("control-namespace")
     }

@@ -57,7 +57,7 @@ pub struct StoredPlanMetadata {
     pub application: String,
     /// Revision of the manifests.
     pub revision: String,
-    /// Description of the cluster for which the plan was created.
+    /// Description of the cluster that the plan was created for.
     pub destination: String,
     /// Creation time.
     pub made_at: Timestamp,
@@ -226,7 +226,7 @@ impl StoredPlans {
             )),
             1 => Ok(found.swap_remove(0)),
             more => {
-                let reason = format!("the hash is the prefix of {more} plans; use more digits");
+                let reason = format!("this prefix matches {more} plans; use more digits");
                 Err(unknown_plan_error(text, reason))
             }
         }

@@ -51,7 +51,7 @@ pub struct ApplicationSummary {
     pub health_message: String,
     /// Sync policy.
     pub policy: SyncPolicySummary,
-    /// Number of conditions, by type.
+    /// Number of conditions of each type.
     pub conditions: BTreeMap<String, u32>,
     /// The most severe condition, with its message; absent if there are no conditions.
     pub condition: Option<ConditionSummary>,
@@ -66,8 +66,8 @@ pub struct ApplicationSummary {
     /// ApplicationSet that owns the Application, in the same namespace; absent if there is none.
     #[serde(rename = "applicationSet")]
     pub set: Option<String>,
-    /// Description of the condition that the Application is waiting for in its ApplicationSet's progressive
-    /// sync, for lists and events; absent once its step has started.
+    /// Reason why the Application is waiting in its ApplicationSet's progressive sync, for lists and events.
+    /// Absent once its step has started.
     #[serde(rename = "waitReason")]
     pub awaits: Option<String>,
 }

@@ -32,7 +32,7 @@ pub struct StoredApplication {
     pub application: Application,
     /// Reason why the desired state may be outdated, if the Application is unreadable or invalid.
     pub problem: Option<String>,
-    /// Message about a damaged persisted state, with the path to which the file was moved.
+    /// Message about a damaged persisted state, with the path that the file was moved to.
     pub lost_state: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub trait ApplicationStore: Send + Sync + 'static {
     /// function returns.
     async fn persist(&self, application: &Application) -> Result<(), ServiceError>;
 
-    /// Returns the error with which [`Self::delete`] would fail, if it can be determined in advance.
+    /// Returns the error that [`Self::delete`] would fail with, if the error can be determined in advance.
     async fn deletion_error(&self, _: &Application) -> Option<ServiceError> {
         None
     }

@@ -26,7 +26,7 @@ pub struct StoredAppSet {
     /// contains the previous state. An ApplicationSet that has never been readable is reported in
     /// [`AppSetEvent::Problems`] instead, because nothing can be generated or deleted for it.
     pub problem: Option<String>,
-    /// Path to which the stored state was moved, if it was unreadable.
+    /// Path that the stored state was moved to, if it was unreadable.
     pub lost: Option<String>,
 }
 
@@ -125,8 +125,8 @@ pub trait AppSetStore: Send + Sync + 'static {
     /// Returns an error if the store doesn't respond.
     async fn is_being_deleted(&self, set: &ApplicationSet) -> Result<bool, ServiceError>;
 
-    /// Returns true if an ApplicationSet exists. Bypasses all caches, because an ApplicationSet that is no
-    /// longer reported may still exist.
+    /// Returns true if an ApplicationSet exists. Reads the store instead of a cache, because the watch may no
+    /// longer report an ApplicationSet that still exists.
     ///
     /// # Errors
     ///
@@ -134,10 +134,9 @@ pub trait AppSetStore: Send + Sync + 'static {
     async fn exists(&self, set: &ApplicationSet) -> Result<bool, ServiceError>;
 
     /// Requests the deletion of an ApplicationSet on behalf of a user. The watch reports the progress. If
-    /// `orphan` is set, the Applications outlive the ApplicationSet. In this case, the ApplicationSet is
-    /// reported with the `orphan` finalizer. The controller removes this finalizer with
-    /// [`write_finalizer`](Self::write_finalizer) once the Applications are released, unless there is a
-    /// [garbage collector](Self::has_garbage_collector).
+    /// `orphan` is set, the Applications outlive the ApplicationSet, which is then reported with the `orphan`
+    /// finalizer. The controller removes this finalizer with [`write_finalizer`](Self::write_finalizer) once
+    /// the Applications are released, unless there is a [garbage collector](Self::has_garbage_collector).
     ///
     /// # Errors
     ///
@@ -183,7 +182,7 @@ pub trait AppSetStore: Send + Sync + 'static {
     /// Returns an error for the same reasons as [`create`](Self::create).
     async fn delete_application(&self, key: &AppKey, uid: &str) -> Result<Existence, ServiceError>;
 
-    /// Checks if the Application with the given UID exists. Bypasses all caches.
+    /// Checks whether the Application with the given UID exists. Bypasses all caches.
     ///
     /// # Errors
     ///

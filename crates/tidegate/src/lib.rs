@@ -21,8 +21,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! To survive a crash, a program stores its log with [`open_log`] and resumes open operations when it starts: it calls
-//! `engine.find(Lookup::open())`, then `engine.resume` for each operation.
+//! To survive a crash, a program stores its log with [`open_log`] and resumes open operations when it starts.
+//! It calls `engine.find(Lookup::open())`, and then `engine.resume` for each operation.
 
 /// Return type of actor functions. An error ends the actor and affects only the actor's callers.
 pub type ActorResult<T = ()> = Result<T, ractor::ActorProcessingErr>;

@@ -117,7 +117,7 @@ impl From<&RetryAnnotation> for RequestedRetry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldDeletions {
-    /// Token for the currently generated Applications, which an approval must contain.
+    /// Token that an approval of these deletions must contain.
     pub token: String,
     /// Names of the Applications to delete.
     pub applications: Vec<String>,

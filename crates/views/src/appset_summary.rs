@@ -28,12 +28,12 @@ pub struct AppSetSummary {
     pub resource_update_status: String,
     /// Number of Applications.
     pub applications: u64,
-    /// Progressive sync; absent if the ApplicationSet doesn't have one.
+    /// Progressive sync; absent if the ApplicationSet doesn't use progressive syncs.
     pub rollout: Option<RolloutSummary>,
     /// True if the deletion of the ApplicationSet was requested.
     pub deleting: bool,
-    /// User who paused the progressive sync or deletion, or else the condition with the longest wait; absent
-    /// if neither applies.
+    /// User who paused the progressive sync or deletion. Otherwise, what it has been waiting for the longest.
+    /// Absent if neither applies.
     #[serde(rename = "waitReason")]
     pub awaits: Option<String>,
 }
@@ -46,9 +46,9 @@ pub struct RolloutSummary {
     pub progressing: bool,
     /// Description of the progress.
     pub message: String,
-    /// Time of the condition's last transition.
+    /// Time of the `RolloutProgressing` condition's last transition.
     pub since: Option<Time>,
-    /// Number of Applications in each status, using Argo CD's terms.
+    /// Number of Applications in each status, in Argo CD's terms.
     pub members: BTreeMap<String, u32>,
     /// Number of skipped Applications, which Argo CD would report as `Healthy`.
     pub skipped: u32,

@@ -11,7 +11,7 @@ use tidegate_model::Warning;
 pub struct Differences {
     /// Objects, in sync order.
     pub objects: Vec<DifferingObject>,
-    /// Warnings that were found during the comparison.
+    /// Warnings found during the comparison.
     pub warnings: Vec<Warning>,
 }
 

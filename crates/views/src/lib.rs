@@ -32,7 +32,7 @@ pub struct ExplanationDocument {
     pub app: String,
     /// `Running`, or the outcome.
     pub phase: OperationPhase,
-    /// True for a dry run; absent otherwise, as in the operation.
+    /// True for a dry run; otherwise absent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
     /// Complete explanation in one sentence.
@@ -41,13 +41,13 @@ pub struct ExplanationDocument {
     pub position: String,
     /// Progress within the stage, such as `3 of 14 healthy`. May be empty.
     pub progress: String,
-    /// Conditions that the operation is waiting for, longest wait first.
+    /// Items that the operation is waiting for, longest wait first.
     pub awaited: Vec<AwaitedItem>,
     /// Number of seconds until the next deadline. `None` if there is no deadline.
     pub seconds_until_deadline: Option<u64>,
     /// Number of seconds since the deadline passed. `None` if no deadline has passed.
     pub seconds_since_deadline: Option<u64>,
-    /// Duration and cause of a cluster outage, if there is one.
+    /// Duration and cause of the current cluster outage, if any.
     pub outage: Option<String>,
     /// User who paused the operation, with the time and the reason.
     pub paused_by: Option<String>,
@@ -55,7 +55,7 @@ pub struct ExplanationDocument {
     /// operation has been planned.
     #[serde(default)]
     pub health_rules: Option<String>,
-    /// Time of the last change of the health rules, and the origin of the new rules. `None` if the rules did
+    /// Time at which the health rules last changed, and the origin of the new rules. `None` if the rules did
     /// not change during the operation.
     #[serde(default)]
     pub health_rules_change: Option<String>,
@@ -68,8 +68,8 @@ pub struct ExplanationDocument {
     pub overrides: Vec<String>,
     /// The next wave or attempt.
     pub next_position: Option<String>,
-    /// Pending successor or replacement, such as a newer revision, and the obstacle to it. `None` if there is
-    /// none.
+    /// Operation that will follow or replace this operation, such as a sync to a newer revision, and what it
+    /// is waiting for. `None` if there is none.
     #[serde(default)]
     pub successor: Option<String>,
     /// Next action for the user: a command to run, a change to make, or an event to wait for.
@@ -96,7 +96,7 @@ pub struct OperationDocument<'a> {
     pub is_running: Option<bool>,
 }
 
-/// Summary of an operation, as in `ops list`.
+/// Summary of an operation, as printed by `ops list`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SummaryDocument {

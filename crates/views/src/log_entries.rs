@@ -26,13 +26,18 @@ pub struct LogEntryDocument<'a> {
     pub details: Value,
 }
 
-/// Object to which an event applies.
+/// Object that an event applies to.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ObjectDocument<'a> {
+    /// API group; empty for the core API.
     group: &'a str,
+    /// API version, without the group.
     version: &'a str,
+    /// Kind.
     kind: &'a str,
+    /// Namespace; empty for cluster-scoped objects.
     namespace: &'a str,
+    /// Name.
     name: &'a str,
 }
 
@@ -178,7 +183,7 @@ fn describe_claim(news: &ClaimEvent) -> String {
     }
 }
 
-/// Describes an event of a single task, in the same way as [`describe_event`].
+/// Describes an event about an individual task, in the same way as [`describe_event`].
 fn describe_task_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
     let name = |task: &TaskId| object_name(*task, plan);
     match event {
@@ -191,10 +196,10 @@ fn describe_task_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
         OperationEvent::ObjectDeleted { task } => format!("{}: deleted", name(task)),
         OperationEvent::DeletionStarted { task } => format!("{}: deletion started", name(task)),
         OperationEvent::HookNameInUse { task, by: Some(by) } => {
-            format!("{}: operation {} still runs it, so it is not replaced", name(task), by.operation)
+            format!("{}: operation {} is still running it, so it is not replaced", name(task), by.operation)
         }
         OperationEvent::HookNameInUse { task, by: None } => {
-            format!("{}: no longer run by another operation", name(task))
+            format!("{}: no other operation is running it anymore", name(task))
         }
         OperationEvent::RecreationStarted { task, uid } => {
             format!("{}: being deleted, and created again after the deletion ({uid})", name(task))

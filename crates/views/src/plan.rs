@@ -13,14 +13,14 @@ use tidegate_state::summaries::PlanSummary;
 pub struct PlanDocument<'a> {
     /// Waves, in order.
     waves: Vec<WaveDocument<'a>>,
-    /// Warnings that were found during planning.
+    /// Warnings found during planning.
     warnings: &'a [Warning],
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PlannedWave")]
 struct WaveDocument<'a> {
-    /// `PreSync`, `Sync` …
+    /// Phase, such as `PreSync` or `Sync`.
     phase: Phase,
     /// Wave number within the phase, as in the objects' `sync-wave` annotations.
     wave: i64,
@@ -35,12 +35,17 @@ struct WaveDocument<'a> {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "PlannedTask")]
 struct TaskDocument<'a> {
+    /// API group; empty for the core API.
     group: &'a str,
+    /// API version, without the group.
     version: &'a str,
+    /// Kind.
     kind: &'a str,
+    /// Namespace; empty for cluster-scoped objects.
     namespace: &'a str,
+    /// Name.
     name: &'a str,
-    /// `create`, `apply`, `replace`, `prune`, `prune-skipped` or `unchanged`.
+    /// Action: `create`, `apply`, `replace`, `prune`, `prune-skipped` or `unchanged`.
     action: &'static str,
     /// Details of the hook, if the task is a hook.
     hook: Option<HookDocument<'a>>,
@@ -48,7 +53,7 @@ struct TaskDocument<'a> {
     reason: &'a str,
     /// True if the object may belong to another application.
     is_ownership_uncertain: bool,
-    /// Source of the health rule; absent if the source wasn't determined, as in the log.
+    /// Source of the object's health rule. Absent if it wasn't determined, for example in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<Option<&'static str>>,
 }
@@ -60,7 +65,9 @@ struct HookDocument<'a> {
     /// Policies that determine when the hook is deleted.
     #[schemars(with = "Vec<String>")]
     delete_policies: &'a [DeletePolicy],
+    /// Maximum duration of the hook, in seconds.
     timeout_seconds: Option<f64>,
+    /// Name of the registered hook runner that runs the hook.
     runner: Option<&'a str>,
 }
 

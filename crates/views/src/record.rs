@@ -63,7 +63,7 @@ pub struct RecordDocument<'a> {
     plan: Option<PlanDocument<'a>>,
     /// All recorded events, as printed by `ops log`.
     events: Vec<LogEntryDocument<'a>>,
-    /// Last output of failed hooks' containers, in each attempt.
+    /// Last output from the containers of failed hooks, for each attempt.
     logs: Vec<AttemptLog>,
     /// Number of compacted events.
     compacted_events: u64,

@@ -55,8 +55,8 @@ pub struct RunSummary {
     /// type, `None` if the summary was lost.
     #[serde(rename = "applicationSet")]
     pub set: Option<String>,
-    /// Outcome. `None` if the run hasn't finished. `Completed`, `Failed`, `RolledBack`, `Superseded`,
-    /// `Terminated` or `Error` for a rollout; `Completed`, `Failed`, `Terminated` or `Error` for a deletion.
+    /// Outcome. `None` if the run hasn't finished. A rollout ends as `Completed`, `Failed`, `RolledBack`,
+    /// `Superseded`, `Terminated` or `Error`, a deletion as `Completed`, `Failed`, `Terminated` or `Error`.
     #[serde(rename = "outcome")]
     pub end: Option<String>,
     /// True if a user has paused the run.
@@ -72,11 +72,11 @@ pub struct RunSummary {
     pub by: Option<String>,
     /// Reason. `None` if no reason was given.
     pub reason: Option<String>,
-    /// Digest that identifies a rollout's targets among those of the same ApplicationSet. `None` for a
+    /// Digest that distinguishes a rollout's targets from the ApplicationSet's other targets. `None` for a
     /// deletion.
     pub targets: Option<Digest>,
-    /// Distinct target revisions of the Applications in a rollout's steps. If there are many revisions, only
-    /// the first few.
+    /// Distinct target revisions of the Applications in a rollout's steps; only the first few if there are
+    /// many.
     pub revisions: Vec<String>,
     /// Number of a rollout's steps that have finished. `None` for a deletion.
     pub steps_passed: Option<u32>,

@@ -130,7 +130,7 @@ impl<K: Ord + Clone, E: Clone> TokenCache<K, E> {
         }
     }
 
-    /// Removes all keys for which `is_kept` returns false.
+    /// Keeps only the keys that `is_kept` returns true for.
     pub fn retain(&self, is_kept: impl Fn(&K) -> bool) {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| is_kept(key));
     }

@@ -164,8 +164,8 @@ impl<'t, 'l> Composer<'t, 'l> {
         Ok(node)
     }
 
-    /// Reads the node after its anchor and tag, if any. `first_line` is the line on which the anchor or tag
-    /// starts.
+    /// Reads the node after its anchor and tag, if any. `first_line` is the line that the anchor or tag
+    /// starts on.
     fn compose_content(
         &mut self,
         place: NodePosition,

@@ -57,7 +57,7 @@ pub enum ProblemCause {
         message: String,
     },
     /// A map contains the same key twice.
-    #[error("duplicate key {key:?} in one map, on lines {first} and {second}; remove one of them")]
+    #[error("duplicate key {key:?} in the same map, on lines {first} and {second}; remove one of them")]
     DuplicateKey {
         /// The key, as written.
         key: String,

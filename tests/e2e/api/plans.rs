@@ -76,7 +76,7 @@ fn a_plan_waits_for_its_approvers_and_is_executed_once() {
     // The plan also says if the reader may approve it.
     assert_eq!(
         plan["approvalDeniedReason"],
-        "ben may not approve the plan: the plan needs an approval by cleo or dan (required by application backend)"
+        "ben may not approve the plan: it needs an approval by cleo or dan (required by application backend)"
     );
     let not_yours = |token| {
         let all = api.request("GET", "/api/v1/plans?application=backend", token, "").json(200);
@@ -84,7 +84,7 @@ fn a_plan_waits_for_its_approvers_and_is_executed_once() {
     };
     assert_eq!(
         not_yours(OPERATOR),
-        "ann may not approve the plan: the plan needs an approval by cleo or dan (required by application backend)"
+        "ann may not approve the plan: it needs an approval by cleo or dan (required by application backend)"
     );
     assert_eq!(not_yours(OTHER), Value::Null);
     // The same is true for requests over the socket.
@@ -108,7 +108,7 @@ fn a_plan_waits_for_its_approvers_and_is_executed_once() {
     assert_response(
         &approve(&api, &first, OPERATOR),
         403,
-        "ann may not approve the plan: the plan needs an approval by cleo or dan",
+        "ann may not approve the plan: it needs an approval by cleo or dan",
     );
     // The advice doesn't depend on the role.
     let advice = |token| approve(&api, &first, token).json(403)["hint"].as_str().unwrap().to_owned();
@@ -127,7 +127,7 @@ fn a_plan_waits_for_its_approvers_and_is_executed_once() {
     fleet.commit();
     fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
     let second = waiting_plan(&api, &first);
-    let stale = format!("is not the newest of application backend; the newest is {}", &second[..12]);
+    let stale = format!("is not the newest plan for application backend; the newest is {}", &second[..12]);
     assert_response(&approve(&api, &first, OTHER), 409, &stale);
     assert_response(
         &api.request("POST", &format!("/api/v1/plans/{second}/sync"), OPERATOR, "{}"),
@@ -321,7 +321,7 @@ fn a_plan_made_here_or_elsewhere_is_executed_unchanged() {
         api.request("POST", "/api/v1/plans", OPERATOR, "{\"application\": \"nobody\"}"),
         api.request("GET", "/api/v1/plans?application=nobody", READER, ""),
     ] {
-        assert_response(&unknown, 404, "there is no application \\\"nobody\\\"");
+        assert_response(&unknown, 404, "application \\\"nobody\\\" not found");
     }
     let made = api
         .request("POST", "/api/v1/plans", OPERATOR, "{\"application\": \"argocd/frontend\", \"prune\": true}")

@@ -62,8 +62,8 @@ impl ActorState {
         {
             let current = current.map(|id| format!(": {id}")).unwrap_or_default();
             return Err(format!(
-                "operation {meant} of application {} has ended, and another operation is running{current}; check that operation before you \
-                 terminate it",
+                "operation {meant} for application {} has ended, and another operation is running{current}; \
+                 check that operation before you terminate it",
                 self.key
             ));
         }

@@ -19,8 +19,9 @@ use crate::messages::AppMessage;
 use crate::shared_state::SharedState;
 use crate::status_log;
 
-/// Minimum interval between writes while no client is waiting. To avoid overloading a busy server, the
-/// interval grows to the factor times the duration of the last write, up to the maximum.
+/// Minimum interval between writes while no client is waiting. The interval is [`WRITE_INTERVAL_FACTOR`]
+/// times the duration of the last write, up to [`WRITE_INTERVAL_MAX`], so that a busy server isn't
+/// overloaded.
 const WRITE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 const WRITE_INTERVAL_FACTOR: u32 = 30;
 const WRITE_INTERVAL_MAX: Duration = Duration::from_secs(10);
@@ -39,8 +40,8 @@ const FAILED_WRITE_CONDITION: &str = "StatusWriteError";
 
 /// Condition type for repeated writes to the status by other clients.
 const OVERWRITTEN_CONDITION: &str = "StatusOverwrittenWarning";
-/// Number of overwrites that are treated as a conflict, the maximum time between two of them, and the minimum
-/// interval between restores during a conflict.
+/// Number of overwrites that count as a conflict. The next two constants are the maximum time between two
+/// such overwrites, and the minimum interval between restores during a conflict.
 const CONFLICT_OVERWRITES: u32 = 5;
 const CONFLICT_WINDOW: Duration = Duration::from_secs(120);
 const RESTORE_INTERVAL: Duration = Duration::from_secs(30);
@@ -99,7 +100,7 @@ fn is_repeatable(request: &OperationRequest) -> bool {
     request.initiated_by.automated && is_bare && supersede::successor_of(request).is_none()
 }
 
-/// Returns true if the two states differ only in the commit with which the Application is in sync.
+/// Returns true if the two states differ only in the commit that the Application is in sync with.
 fn differs_only_in_commit(known: &Application, now: &Application) -> bool {
     let (Some(before), Some(after)) = (&known.status.sync, &now.status.sync) else { return false };
     if after.status != SyncStatusCode::Synced || before.status != after.status {
@@ -361,9 +362,9 @@ impl ActorState {
         let is_fight = self.overwrites.is_conflict(now);
         let text = is_fight.then(|| {
             format!(
-                "another client keeps overwriting the application's status, which is restored at most every \
-                 {} s: look up the client in metadata.managedFields; only one controller may manage an \
-                 application",
+                "another client keeps overwriting the application's status, which Tidegate restores at most \
+                 every {} s: only one controller may manage an application; metadata.managedFields names \
+                 the other client",
                 RESTORE_INTERVAL.as_secs()
             )
         });

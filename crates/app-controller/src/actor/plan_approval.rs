@@ -42,7 +42,7 @@ impl ActorState {
     }
 
     /// Restores the plan of an operation that was requested with a plan and hasn't started. A check at the
-    /// start of the operation decides if the plan may run.
+    /// start of the operation decides whether the plan may run.
     pub(super) fn restore_plan(&mut self, plan: Option<PlanReference>) {
         let of_plan = |request: &&mut OperationRequest| {
             operation::engine_id(request).is_none() && operation::deletion_cascade(request).is_none()
@@ -100,7 +100,7 @@ impl ActorState {
                 (told.waiting_message(), told.condition_message())
             }
             None => {
-                let text = "its plan, which will need an approval".to_owned();
+                let text = "its plan, which needs an approval".to_owned();
                 (text.clone(), format!("waiting for {text}"))
             }
         };
@@ -249,8 +249,8 @@ impl ActorState {
         Ok(())
     }
 
-    /// Returns the request to repeat if an operation ended before its first write because its plan was
-    /// outdated or because an approval had just become required.
+    /// Returns the request to repeat if an operation ended before its first write. This happens if its plan
+    /// was outdated, or if an approval became required just before.
     pub(super) fn repeat_request(&self, ended: &EngineProgress) -> Option<OperationRequest> {
         let request = self.application.operation.as_ref().filter(|_| ended.finished_at.is_some())?;
         let is_required =

@@ -40,8 +40,8 @@ impl ActorState {
         }
         let refused = self.set_operation(supersede::normalize_written_request(request), None).err().map(|reason| {
             format!(
-                "the operation in the resource is rejected: {reason}; set {POLICY_INFO} in the operation's info \
-                 to queue to run the operation after the running operation, or to supersede to replace the \
+                "the operation in the resource is rejected: {reason}; set {POLICY_INFO} in the operation's \
+                 info to `queue` to run it after the running operation, or to `supersede` to replace the \
                  running operation"
             )
         });
@@ -93,8 +93,8 @@ impl ActorState {
         }
     }
 
-    /// Decides from the last comparison if the operation must end, and sets the condition about waiting
-    /// requests.
+    /// Decides, based on the last comparison, whether the operation must end. Also sets the condition about
+    /// waiting requests.
     pub(super) fn decide_supersede(&mut self, now: Timestamp) -> SupersedeDecision {
         let newest = self.newest_manifests().unwrap_or_default();
         if self.problem.is_none() {

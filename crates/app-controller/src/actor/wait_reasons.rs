@@ -40,8 +40,8 @@ impl ActorState {
         let cycle = self.dependency_cycle();
         let found = cycle.as_ref().map(|cycle| {
             format!(
-                "{} forms a cycle: {cycle}; remove one of these dependencies; until then, none of these \
-                 applications will be synced",
+                "{} forms a cycle: {cycle}; none of these applications will be synced until one of the \
+                 dependencies is removed",
                 dependencies::DEPENDS_ON
             )
         });

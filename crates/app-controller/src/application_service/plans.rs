@@ -165,10 +165,10 @@ impl ApplicationService {
             let newest = newest.filter(|newest| *newest != line.hash.to_string());
             return Err(ServiceError::refused(match newest {
                 Some(newest) => format!(
-                    "plan {short} is not the newest of application {key}; the newest is {}",
+                    "plan {short} is not the newest plan for application {key}; the newest is {}",
                     newest.get(..12).unwrap_or(&newest)
                 ),
-                None => format!("no sync of application {key} is still waiting for plan {short}"),
+                None => format!("no sync of application {key} is waiting for plan {short} anymore"),
             }));
         }
         let checked = policy.check_approval(
@@ -207,7 +207,7 @@ impl ApplicationService {
             policy.describe_missing(PlanRequesters::for_execution(&line.by, &request), &line.approvals)
         {
             return Err(ServiceError::refused(format!(
-                "plan {short} of application {key} needs {who}: `tidegate app approve {key} {short}`"
+                "plan {short} for application {key} needs {who}: `tidegate app approve {key} {short}`"
             )));
         }
         // Check the plan before it is marked as executed, so that the user can request its execution again
@@ -260,17 +260,19 @@ impl ApplicationService {
             }
             (Some(_), more) => {
                 let plans = more.saturating_add(1);
-                Err(unknown(format!("the hash is the prefix of {plans} plans; use more digits")))
+                Err(unknown(format!("this prefix matches {plans} plans; use more digits")))
             }
             (None, _) => Err(unknown(match (newest, &key) {
                 (Some(newest), Some(key)) => {
                     format!(
-                        "the newest plan of application {key} is {newest}; `tidegate app plans {key}` lists \
-                         all plans"
+                        "the newest plan for application {key} is {newest}; `tidegate app plans {key}` \
+                         lists all plans"
                     )
                 }
                 (None, Some(key)) => {
-                    format!("no plan of application {key} is stored; `tidegate app plan {key}` creates one")
+                    format!(
+                        "no plan for application {key} is stored; `tidegate app plan {key}` creates a plan"
+                    )
                 }
                 (_, None) => "no plan has this prefix".to_owned(),
             })),

@@ -34,7 +34,7 @@ impl Destinations {
         let mut is_first = true;
         loop {
             if let Err(error) = self.read_files().await {
-                tracing::warn!(%error, "failed to read the declared clusters; using the previous ones");
+                tracing::warn!(%error, "failed to read the declared clusters; using the previously declared clusters");
             }
             // Always report the first result, because callers are waiting for it.
             if self.check_all(engine).await | std::mem::take(&mut is_first) {
@@ -103,8 +103,8 @@ impl Destinations {
     ///
     /// # Errors
     ///
-    /// Returns an error if a file is unreadable. In that case, the previous clusters remain in use. The error
-    /// doesn't contain Secret values.
+    /// If a file is unreadable, returns an error, and the previous clusters remain in use. The error doesn't
+    /// contain Secret values.
     pub async fn read_files(&self) -> Result<(), ServiceError> {
         let Some(files) = self.0.files.clone() else { return Ok(()) };
         let reading = tokio::task::spawn_blocking(move || read_declarations(&files)).await;

@@ -122,19 +122,18 @@ impl RequestInputs<'_> {
     fn load_plugin(&self, name: &str) -> Result<Plugin, String> {
         let home = self.objects.control_namespace;
         let config = self.objects.find("ConfigMap", home, name)?.ok_or_else(|| {
-            format!("there is no ConfigMap {home}/{name}; create it with the baseUrl and token of the plugin")
+            format!("ConfigMap {home}/{name} not found; create it with the plugin's baseUrl and token")
         })?;
         let text = |key: &str| {
             let text = config.pointer("/data").and_then(|data| data.get(key)).and_then(Value::as_str);
             text.map(str::trim).filter(|text| !text.is_empty())
         };
-        let needed = |key: &str| {
-            text(key).ok_or_else(|| format!("{key} is missing in the data of ConfigMap {home}/{name}"))
-        };
+        let needed = |key: &str| text(key).ok_or_else(|| format!("ConfigMap {home}/{name} has no key {key}"));
         let base_url = needed("baseUrl")?.to_owned();
         let reference = needed("token")?.strip_prefix('$').ok_or_else(|| {
             format!(
-                "token of ConfigMap {home}/{name} does not reference a key of a Secret; use $key for a key of {ARGOCD_SECRET_NAME}, or $secret:key"
+                "token in ConfigMap {home}/{name} does not refer to a key in a Secret; use $key for a key \
+                 in {ARGOCD_SECRET_NAME}, or $secret:key"
             )
         })?;
         let (secret, key) = reference.split_once(':').unwrap_or((ARGOCD_SECRET_NAME, reference));
@@ -146,12 +145,12 @@ impl RequestInputs<'_> {
                 Ok(seconds) => Duration::from_secs(seconds),
                 Err(_) => {
                     return Err(format!(
-                        "requestTimeout {text:?} of ConfigMap {home}/{name} is not a number of seconds"
+                        "requestTimeout {text:?} in ConfigMap {home}/{name} is not a number of seconds"
                     ));
                 }
             },
         };
-        let token_origin = format!("key {key} of Secret {home}/{secret}");
+        let token_origin = format!("key {key} in Secret {home}/{secret}");
         Ok(Plugin { base_url, token: Token::new(token), token_origin, timeout })
     }
 }
@@ -190,9 +189,8 @@ impl Secrets for RequestInputs<'_> {
     fn config_map(&self, name: &str, key: &str) -> Result<String, String> {
         let namespace = self.namespace;
         let found = self.objects.find("ConfigMap", namespace, name)?;
-        let found = found.ok_or_else(|| format!("there is no ConfigMap {namespace}/{name}"))?;
+        let found = found.ok_or_else(|| format!("ConfigMap {namespace}/{name} not found"))?;
         let text = found.pointer("/data").and_then(|data| data.get(key)).and_then(Value::as_str);
-        text.map(str::to_owned)
-            .ok_or_else(|| format!("there is no key {key} in the data of ConfigMap {namespace}/{name}"))
+        text.map(str::to_owned).ok_or_else(|| format!("ConfigMap {namespace}/{name} has no key {key}"))
     }
 }

@@ -1,4 +1,4 @@
-//! Secrets, ConfigMaps and other objects to which generators refer. They are read from files or, if no files
+//! Secrets, ConfigMaps and other objects that generators refer to. They are read from files or, if no files
 //! are specified, from a cluster.
 
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ impl ObjectSources<'_> {
             Some(_) => self.get(&Gvk::new("", "v1", kind), namespace, name),
             None if self.files.is_some() => Ok(None),
             None => Err(format!(
-                "{kind} {namespace}/{name} is unknown; set a file that contains it with --secrets PATH"
+                "{kind} {namespace}/{name} not found; pass a file that contains it in --secrets PATH"
             )),
         }
     }
@@ -49,7 +49,7 @@ impl ObjectSources<'_> {
     /// Returns a value from a Secret. Errors don't contain any of the Secret's content.
     pub fn secret_value(&self, namespace: &str, name: &str, key: &str) -> Result<String, String> {
         let mut found = self.secret_values(namespace, name, &[key])?;
-        found.remove(key).ok_or_else(|| format!("there is no key {key} in Secret {namespace}/{name}"))
+        found.remove(key).ok_or_else(|| format!("Secret {namespace}/{name} has no key {key}"))
     }
 
     /// Returns the values of the given keys in a Secret. Omits keys that don't exist. Errors don't contain
@@ -61,7 +61,7 @@ impl ObjectSources<'_> {
         keys: &[&str],
     ) -> Result<BTreeMap<String, String>, String> {
         let secret = self.find("Secret", namespace, name)?;
-        let secret = secret.ok_or_else(|| format!("there is no Secret {namespace}/{name}"))?;
+        let secret = secret.ok_or_else(|| format!("Secret {namespace}/{name} not found"))?;
         let mut found = BTreeMap::new();
         for key in keys {
             let text = |section: &str| {
@@ -74,7 +74,7 @@ impl ObjectSources<'_> {
                     let decoded =
                         STANDARD.decode(compact).ok().and_then(|bytes| String::from_utf8(bytes).ok());
                     decoded.ok_or_else(|| {
-                        format!("key {key} of Secret {namespace}/{name} is not base64-encoded text")
+                        format!("key {key} in Secret {namespace}/{name} is not base64-encoded text")
                     })?
                 }
                 (None, None) => continue,
@@ -101,13 +101,13 @@ impl ObjectSources<'_> {
     /// Returns all objects of a kind in a namespace.
     pub fn list(&self, gvk: &Gvk, namespace: &str) -> Result<Vec<Object>, String> {
         let scope = Scope { gvk: gvk.clone(), namespace: Some(namespace.to_owned()), detail: Detail::Full };
-        let failed = format!("cannot list objects of kind {} in namespace {namespace}", gvk.kind);
+        let failed = format!("cannot list {} objects in namespace {namespace}", gvk.kind);
         wait_for_cluster(&failed, self.cluster()?.list(&scope)).map(|listing| listing.objects)
     }
 
     /// Returns the cluster's API discovery data.
     pub fn discover(&self) -> Result<Discovery, String> {
-        wait_for_cluster("cannot list the kinds of the cluster", self.cluster()?.discover())
+        wait_for_cluster("cannot list the cluster's kinds", self.cluster()?.discover())
     }
 }
 

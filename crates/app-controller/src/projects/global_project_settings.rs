@@ -92,17 +92,17 @@ impl GlobalProjects {
         Ok(found)
     }
 
-    /// Returns the names of the global projects from which a project inherits. A project never inherits from
+    /// Returns the names of the global projects that a project inherits from. A project never inherits from
     /// itself.
     pub fn inherited_by(&self, project: &AppProject) -> Result<Vec<&str>, String> {
         let all = match self {
             Self::Unread => {
                 return Err(format!(
-                    "{GLOBAL_PROJECTS_KEY} in the ConfigMap {CONFIG_MAP} has not been read yet"
+                    "{GLOBAL_PROJECTS_KEY} in the {CONFIG_MAP} ConfigMap has not been read yet"
                 ));
             }
             Self::Invalid(problem) => {
-                return Err(format!("{GLOBAL_PROJECTS_KEY} in the ConfigMap {CONFIG_MAP} {problem}"));
+                return Err(format!("{GLOBAL_PROJECTS_KEY} in the {CONFIG_MAP} ConfigMap {problem}"));
             }
             Self::Known(all) => all,
         };
@@ -116,7 +116,7 @@ impl GlobalProjects {
     pub fn missing_message(name: &str) -> String {
         format!(
             "the global project {name} does not exist; create it, or change {GLOBAL_PROJECTS_KEY} in the \
-             ConfigMap {CONFIG_MAP}"
+             {CONFIG_MAP} ConfigMap"
         )
     }
 }

@@ -436,7 +436,7 @@ fn projects_inherit_from_the_matching_global_projects() {
             (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{list}"),
             (Err(found), Err(part)) => {
                 assert!(
-                    found.starts_with("globalProjects in the ConfigMap argocd-cm") && found.contains(part),
+                    found.starts_with("globalProjects in the argocd-cm ConfigMap") && found.contains(part),
                     "{found}"
                 );
             }
@@ -492,7 +492,7 @@ async fn current_rules_of_global_projects_apply_to_matching_projects() {
     projects.set_projects(set(None));
     assert!(refusal("shop").contains("the global project platform does not exist"), "{}", refusal("shop"));
     set_globals(global_projects_from_list(&json!("[")));
-    assert!(refusal("shop").contains("globalProjects in the ConfigMap argocd-cm"), "{}", refusal("shop"));
+    assert!(refusal("shop").contains("globalProjects in the argocd-cm ConfigMap"), "{}", refusal("shop"));
     assert_eq!(set_globals(GlobalProjects::Unread), names(&["default", "shop"]));
     assert!(refusal("shop").contains("not been read yet"), "{}", refusal("shop"));
     // Files take precedence over the cluster.

@@ -63,19 +63,19 @@ fn approval_is_required_by_the_application_the_project_or_an_invalid_annotation(
             &[APPROVAL_REQUIRED],
             &[(APPROVAL_ANNOTATION, "none")],
             true,
-            Some("of application shop is \"none\", but required is its only valid value"),
+            Some("of application shop is \"none\", but its only valid value is required"),
         ),
         (
             &[],
             &[(APPROVAL_ANNOTATION, "Required")],
             true,
-            Some("of application shop is \"Required\", but required is its only valid value"),
+            Some("of application shop is \"Required\", but its only valid value is required"),
         ),
         (
             &[(APPROVAL_ANNOTATION, "")],
             &[],
             true,
-            Some("of project live is \"\", but required is its only valid value"),
+            Some("of project live is \"\", but its only valid value is required"),
         ),
         (&[], &[approvers_annotation("ann")], false, Some("has no effect")),
         // A project may restrict the approvers even if only some of its applications require approvals.
@@ -183,15 +183,16 @@ fn a_refused_approver_gets_the_list_of_approvers() {
             &["ann"],
             "ann",
             Some(
-                "ann has already approved the plan; the plan still needs an approval by someone other than \
-                 ann, who created the plan (required by project live)",
+                "ann has already approved the plan; it still needs an approval by someone other than ann, \
+                 who created the plan (required by project live)",
             ),
         ),
         (
             &["dan"],
             "eve",
             Some(
-                "eve may not approve the plan: the plan needs an approval by ann, ben or cleo (required by application shop)",
+                "eve may not approve the plan: it needs an approval by ann, ben or cleo (required by \
+                 application shop)",
             ),
         ),
         (&["dan"], "", Some("needs the name of the approver")),
@@ -208,7 +209,8 @@ fn a_refused_approver_gets_the_list_of_approvers() {
     let refused = named.check_approval(ann, &[], "ann").unwrap_err().to_string();
     assert_eq!(
         refused,
-        "ann may not approve the plan: the plan needs an approval by ben other than ann, who created the plan (required by application shop)"
+        "ann may not approve the plan: it needs an approval by ben other than ann, who created the plan \
+         (required by application shop)"
     );
     let unknown = named.check_approval(PlanAuthor::Unknown, &[], "ben").unwrap_err().to_string();
     assert!(unknown.contains("the author of the plan, but the plan does not record its author"), "{unknown}");

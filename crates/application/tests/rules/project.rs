@@ -52,9 +52,9 @@ fn assert_result(checked: Result<(), PermissionError>, expected: &str, row: &str
 fn permitted_operations() {
     let repository = "application repo https://git.example/shop/web.git is not permitted in project 'shop': ";
     let destination = "application destination server 'https://kubernetes.default.svc' and namespace 'web' do not match any of the allowed destinations in project 'shop': ";
-    let in_vain = format!("{repository}none of its sourceRepos matches");
-    let nowhere = format!("{destination}none of its destinations matches");
-    let only_denies = format!("{destination}all entries of its destinations are negated (!)");
+    let in_vain = format!("{repository}none of its sourceRepos match");
+    let nowhere = format!("{destination}none of its destinations match");
+    let only_denies = format!("{destination}all entries in its destinations are negated (!)");
     let to = |entry: Value| json!({"destinations": [entry]});
     let any = json!({"server": "*", "namespace": "*"});
     let rows = [
@@ -168,8 +168,8 @@ fn permitted_operations() {
             json!([{"server": "*", "namespace": "!web"}]),
             "denied by the destinations entry with server",
         ),
-        ("another", json!([]), "none of its destinations matches"),
-        ("", json!([]), "none of its destinations matches"),
+        ("another", json!([]), "none of its destinations match"),
+        ("", json!([]), "none of its destinations match"),
     ] {
         let target = DeployTarget { project: of.to_owned(), ..target() };
         let there = ProjectPolicy { target, ..project_policy() };
@@ -299,7 +299,7 @@ fn a_project_that_only_denies_warns() {
         let warnings = only_denying_warnings(&permissive_except(spec.clone()));
         assert_eq!(warnings.len(), expected.len(), "{spec}: {warnings:?}");
         for (warning, field) in warnings.iter().zip(expected) {
-            let text = format!("project 'shop' permits nothing: all entries of its {field} are negated (!)");
+            let text = format!("project 'shop' permits nothing: all entries in its {field} are negated (!)");
             assert!(warning.starts_with(&text), "{spec}: {warning}");
         }
     }
@@ -382,7 +382,8 @@ fn permitted_objects() {
             json!({"clusterResourceWhitelist": []}),
             &role,
             Some(false),
-            "resource rbac.authorization.k8s.io:ClusterRole is not permitted in project shop: no entry of its clusterResourceWhitelist matches reader",
+            "resource rbac.authorization.k8s.io:ClusterRole is not permitted in project shop: no entry in \
+             its clusterResourceWhitelist matches reader",
         ),
         (json!({"clusterResourceWhitelist": []}), &deployment, Some(true), ""),
         (json!({"clusterResourceWhitelist": roles("")}), &role, Some(false), ""),
@@ -397,7 +398,7 @@ fn permitted_objects() {
             json!({"clusterResourceBlacklist": roles("")}),
             &role,
             Some(false),
-            "an entry of its clusterResourceBlacklist matches reader",
+            "an entry in its clusterResourceBlacklist matches reader",
         ),
         (json!({"clusterResourceBlacklist": roles("admin")}), &role, Some(false), ""),
         (
@@ -439,7 +440,7 @@ fn permitted_objects() {
             json!({"clusterResourceWhitelist": []}),
             &deployment,
             None,
-            "no entry of its clusterResourceWhitelist matches api",
+            "no entry in its clusterResourceWhitelist matches api",
         ),
         (
             json!({"namespaceResourceWhitelist": []}),
@@ -456,7 +457,7 @@ fn permitted_objects() {
     let empty = project(&json!({}));
     assert_result(
         check_operation(&empty, &project_policy(), "argocd"),
-        "none of its sourceRepos matches",
+        "none of its sourceRepos match",
         "empty",
     );
     assert_result(

@@ -104,7 +104,8 @@ fn a_newer_revision() {
             &on("Supersede"),
             false,
             format!(
-                "{finish}the annotation tidegate.dev/on-new-revision is \"Supersede\", but must be finish or supersede; Tidegate treats it as finish"
+                "{finish}the tidegate.dev/on-new-revision annotation is \"Supersede\", but must be finish \
+                 or supersede; Tidegate treats it as finish"
             ),
         ),
         (

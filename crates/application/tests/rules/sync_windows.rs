@@ -101,7 +101,7 @@ fn decisions_of_windows() {
         (
             json!([window("never", &this, all.clone())]),
             true,
-            "window 1: kind \"never\" must be allow or deny",
+            "window 1: invalid kind \"never\": use allow or deny",
         ),
         (json!([window("allow", "* * *", all.clone())]), true, "has 3 fields"),
         (

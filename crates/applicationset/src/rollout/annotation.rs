@@ -18,10 +18,10 @@ const SOAK: &str = "soak:";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRolloutAnnotation {
     /// The annotation can't be parsed.
-    #[error("the annotation {ROLLOUT_ANNOTATION} cannot be parsed: {0}")]
+    #[error("cannot parse the {ROLLOUT_ANNOTATION} annotation: {0}")]
     Unreadable(String),
     /// A step doesn't exist or is specified twice.
-    #[error("annotation {ROLLOUT_ANNOTATION}: step {step} {problem}")]
+    #[error("{ROLLOUT_ANNOTATION} annotation: step {step} {problem}")]
     Step {
         /// Number of the step.
         step: usize,
@@ -30,7 +30,7 @@ pub enum InvalidRolloutAnnotation {
     },
     /// A duration is invalid.
     #[error(
-        "annotation {ROLLOUT_ANNOTATION}: invalid {field} {text:?}: use a number and a unit, such as 10m"
+        "{ROLLOUT_ANNOTATION} annotation: invalid {field} {text:?}: use a number and a unit, such as 10m"
     )]
     Duration {
         /// Name of the field.

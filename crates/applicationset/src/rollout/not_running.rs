@@ -49,13 +49,16 @@ pub fn describe_situation(
     }
     let Some(last) = last else {
         return format!(
-            "it has not had a progressive sync yet; one starts when an Application is not at its target, and \
-             `tidegate appset explain {name}` shows its state"
+            "it has not had a progressive sync yet; a progressive sync starts when an Application is not at \
+             its target, and `tidegate appset explain {name}` shows its state"
         );
     };
     let message = last.outcome.as_ref().map(|outcome| outcome.message.as_str()).unwrap_or_default();
-    let then = retry_command(set, last).unwrap_or_else(|| "another one starts automatically when the targets change, and \
-                                                   `tidegate app sync NAME` syncs one of its Applications again".to_owned());
+    let then = retry_command(set, last).unwrap_or_else(|| {
+        "another progressive sync starts automatically when the targets change, and `tidegate app sync \
+         NAME` syncs a single Application"
+            .to_owned()
+    });
     format!("its last progressive sync has ended ({message}); {then}")
 }
 

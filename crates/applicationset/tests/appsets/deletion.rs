@@ -105,7 +105,7 @@ fn the_order_in_an_annotation() {
     assert_eq!(annotated(&format!("steps:\n{step}{step}")), Ok("qa then qa".to_owned()));
     for wrong in ["steps: 7", "[", ""] {
         assert!(
-            annotated(wrong).unwrap_err().contains("the annotation tidegate.dev/deletion-sync"),
+            annotated(wrong).unwrap_err().contains("the tidegate.dev/deletion-sync annotation"),
             "{wrong}"
         );
     }

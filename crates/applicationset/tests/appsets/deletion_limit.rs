@@ -139,7 +139,7 @@ fn an_invalid_limit_blocks_deletions() {
         );
         assert_eq!(describe_changes(&done), "", "{text:?}");
         let failure = done.failure().unwrap();
-        assert!(failure.message.starts_with("annotation tidegate.dev/max-deletions"), "{}", failure.message);
+        assert!(failure.message.starts_with("tidegate.dev/max-deletions annotation"), "{}", failure.message);
     }
     // A deleted ApplicationSet deletes all of its Applications.
     let mut going = appset_with_annotations(&[("max-deletions", "0")]);

@@ -49,14 +49,13 @@ fn ignored_settings_are_named_with_the_reason() {
         (json!({"type": "RollingSync"}), &[], &on, &["spec.strategy.rollingSync has no steps"]),
         (json!({"type": "RollingSync", "rollingSync": {"steps": []}}), &[], &on, &["has no steps"]),
         (json!({"rollingSync": steps}), &[], &on, &["without spec.strategy.type RollingSync"]),
-        (json!({}), &[rollout], &on, &["annotation tidegate.dev/rollout has no effect"]),
+        (json!({}), &[rollout], &on, &["the tidegate.dev/rollout annotation has no effect"]),
         (
             rolling.clone(),
             &[rollout, "tidegate.dev/rolout", "tidegate.dev/max-deletions", "example.com/mine"],
             &on,
-            &[
-                "annotation \"tidegate.dev/rolout\" is unknown and has no effect; did you mean tidegate.dev/rollout?",
-            ],
+            &["unknown annotation \"tidegate.dev/rolout\" has no effect; did you mean \
+                 tidegate.dev/rollout?"],
         ),
         (custom.clone(), &[], &on, &[]),
         (json!({"deletionOrder": "custom"}), &[deletion], &on, &[]),

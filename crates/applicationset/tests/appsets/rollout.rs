@@ -324,9 +324,9 @@ fn steps_have_extensions() {
         ("steps: [{step: 1, deadline: soon}]", "invalid deadline \"soon\""),
         ("steps: [{step: 1, gates: ['soak:long']}]", "\"long\""),
         ("pendingTimeout: x", "pendingTimeout \"x\""),
-        ("onPending: maybe", "cannot be parsed"),
-        ("step: 1", "cannot be parsed"),
-        ("[", "cannot be parsed"),
+        ("onPending: maybe", "cannot parse the tidegate.dev/rollout annotation"),
+        ("step: 1", "cannot parse the tidegate.dev/rollout annotation"),
+        ("[", "cannot parse the tidegate.dev/rollout annotation"),
     ] {
         let refused =
             request_at_revision(&appset_with_annotation(text), &dev_and_prod(), "1").unwrap_err().to_string();
@@ -612,7 +612,7 @@ fn a_request_without_a_running_rollout_is_rejected_with_a_remedy() {
             &appset_with_steps(),
             finished.rollout(),
             false,
-            "another one starts automatically when the targets change",
+            "another progressive sync starts automatically when the targets change",
         ),
         (
             &appset_with_steps(),

@@ -20,8 +20,8 @@ use crate::messages::AppSetMessage;
 /// Deletions that other clients have requested.
 #[derive(Default)]
 pub(super) struct ForeignDeletions {
-    /// UIDs of deleted Applications for which the store has already been queried. The query determines if the
-    /// ApplicationSet is also being deleted.
+    /// UIDs of deleted Applications that the store has already been queried about. The query determines
+    /// whether the ApplicationSet is also being deleted.
     checked: BTreeSet<String>,
     /// UIDs of Applications that are being deleted independently of the ApplicationSet.
     independent: BTreeSet<String>,
@@ -69,7 +69,7 @@ impl ActorState {
         self.emit_event(name, FOREGROUND_DELETION_REASON, false, message, now);
     }
 
-    /// Notifies Applications, which then check if they have been released. An Application may notice its
+    /// Notifies Applications, which then check whether they have been released. An Application may notice its
     /// deletion before this actor does, so the cache can't be used to exclude any of them.
     fn notify_members(&self, are_meant: impl Fn(&Application) -> bool) {
         let meant = self.members.values().filter(|one| are_meant(one));
@@ -101,7 +101,7 @@ impl ActorState {
         torn.chain(apart).collect()
     }
 
-    /// Asks the store if the ApplicationSet is being deleted. The query is necessary if Applications are
+    /// Asks the store whether the ApplicationSet is being deleted. The query is necessary if Applications are
     /// being deleted but the cache shows no deletion of the ApplicationSet, because the cache may be
     /// outdated.
     fn check_foreign_deletions(&mut self, myself: &ActorRef<AppSetMessage>, called: &BTreeSet<String>) {

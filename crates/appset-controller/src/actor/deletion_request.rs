@@ -24,7 +24,7 @@ impl ActorState {
             (orphan, next_deletion_step(&self.set, &existing, known, &self.shared.options))
         {
             return Err(format!(
-                "{invalid}; `--orphan` deletes the ApplicationSet and leaves its Applications"
+                "{invalid}; `--orphan` deletes the ApplicationSet and keeps its Applications"
             ));
         }
         tracing::info!(set = %self.key, orphan, by, "deleting an ApplicationSet");

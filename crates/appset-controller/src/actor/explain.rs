@@ -73,8 +73,7 @@ impl ActorState {
                 "the ApplicationSet has not been processed yet".to_owned()
             }
             (None, None, None) if self.is_rollout_pending() => {
-                "the progressive sync starts when the target revisions of the Applications are known"
-                    .to_owned()
+                "the progressive sync starts once the Applications' target revisions are known".to_owned()
             }
             (None, None, None) => self.describe_members(owned),
         };
@@ -156,7 +155,7 @@ impl ActorState {
     /// reasons.
     fn describe_members(&self, owned: usize) -> String {
         if self.unmanaged.is_empty() {
-            return format!("all {owned} Applications match the generated ones");
+            return format!("all {owned} Applications match what is generated");
         }
         let shown = self
             .unmanaged
@@ -186,7 +185,7 @@ impl ActorState {
     }
 
     /// Adds instructions for restarting a finished rollout, and the names of its Applications that have
-    /// changed since. These Applications aren't synced until the targets change.
+    /// changed since it finished. These Applications aren't synced until the targets change.
     fn add_remaining_changes(&self, state: &State, explanation: &mut Explanation) {
         let Some(rollout) = state.rollout().filter(|_| state.is_finished()) else { return };
         if is_progressive(&self.set, &self.shared.options) {

@@ -64,8 +64,8 @@ impl ActorState {
         match meant.filter(|meant| *meant != at_work) {
             None => Ok(()),
             Some(meant) => Err(format!(
-                "{meant} of ApplicationSet {} is no longer running, but another rollout or deletion is: {at_work}; check that one before \
-                 you change it",
+                "{meant} of ApplicationSet {} is no longer running, but another rollout or deletion is: \
+                 {at_work}; check that run before you change it",
                 self.key
             )),
         }
@@ -217,11 +217,11 @@ fn rollout_request(
             let others = at_work.map(rollout::list_retryable).filter(|others| !others.is_empty());
             let others = others.map_or_else(
                 || "nothing can be retried now".to_owned(),
-                |others| format!("these can be retried now: {others}"),
+                |others| format!("these Applications can be retried now: {others}"),
             );
             return Err(format!(
-                "the progressive sync is in progress and can be restarted as a whole only after it has ended; use \
-                 --app or --step to select the Applications to retry; {others}"
+                "the progressive sync is in progress and can be restarted as a whole only after it ends; \
+                 use --app or --step to select the Applications to retry; {others}"
             ));
         }
         AppSetAction::Retry { step, member } => rollout::UserRequest::Retry(request_scope(step, member)?),

@@ -23,19 +23,20 @@ pub(super) fn find_decisions(
     let home = objects.control_namespace;
     let config = objects.find("ConfigMap", home, name)?.ok_or_else(|| {
         format!(
-            "there is no ConfigMap {home}/{name}; create it with the apiVersion, kind and matchKey of the resources"
+            "ConfigMap {home}/{name} not found; create it with the apiVersion, kind and matchKey of the \
+             resources"
         )
     })?;
     let text =
         |key: &str| config.pointer(&format!("/data/{key}")).and_then(Value::as_str).unwrap_or_default();
     for key in ["apiVersion", "kind", "matchKey"] {
         if text(key).is_empty() {
-            return Err(format!("{key} is missing in the data of ConfigMap {home}/{name}"));
+            return Err(format!("ConfigMap {home}/{name} has no key {key}"));
         }
     }
     let gvk = find_gvk(&objects.discover()?, text("apiVersion"), text("kind")).ok_or_else(|| {
         format!(
-            "the cluster does not serve {} of {}, which ConfigMap {home}/{name} requires",
+            "the cluster does not serve {} in {}, which ConfigMap {home}/{name} requires",
             text("kind"),
             text("apiVersion")
         )

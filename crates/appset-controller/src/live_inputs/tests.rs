@@ -279,7 +279,7 @@ async fn decision_resources_select_clusters() {
         "{results:?}"
     );
     let error = results["other"].as_ref().unwrap_err();
-    assert!(error.contains("there is no ConfigMap argocd/nowhere"), "{error}");
+    assert!(error.contains("ConfigMap argocd/nowhere not found"), "{error}");
 }
 
 /// Starts a server that returns fixed responses and records the requests.
@@ -368,11 +368,11 @@ async fn plugins_and_providers_are_queried_once_with_their_secrets() {
     );
     let plain = plain.unwrap_err();
     assert!(
-        plain.contains("token of ConfigMap argocd/plain does not reference a key of a Secret; use $key"),
+        plain.contains("token in ConfigMap argocd/plain does not refer to a key in a Secret; use $key"),
         "{plain}"
     );
     assert!(!plain.contains("hunter2"), "{plain}");
-    assert!(none.unwrap_err().contains("there is no ConfigMap argocd/none"));
+    assert!(none.unwrap_err().contains("ConfigMap argocd/none not found"));
 }
 
 #[test]
@@ -403,9 +403,9 @@ fn generator_secrets_come_from_the_namespace_of_the_appset() {
     };
     assert_eq!(ask(&providers, "plain", "a"), Ok(Token::new("hunter2")));
     for (name, key, expected) in [
-        ("other", "a", "there is no Secret argocd/other"),
-        ("plain", "none", "there is no key none in Secret argocd/plain"),
-        ("plain", "b", "key b of Secret argocd/plain is not base64-encoded text"),
+        ("other", "a", "Secret argocd/other not found"),
+        ("plain", "none", "Secret argocd/plain has no key none"),
+        ("plain", "b", "key b in Secret argocd/plain is not base64-encoded text"),
     ] {
         assert_eq!(ask(&providers, name, key), Err(expected.to_owned()));
     }
@@ -413,8 +413,8 @@ fn generator_secrets_come_from_the_namespace_of_the_appset() {
     let found = BTreeMap::from([("a".to_owned(), Token::new("hunter2"))]);
     assert_eq!(app(&providers, "plain", &["a", "none"]), Ok(found.clone()));
     for (name, expected) in [
-        ("other", "there is no Secret argocd/other"),
-        ("plain", "key b of Secret argocd/plain is not base64-encoded text"),
+        ("other", "Secret argocd/other not found"),
+        ("plain", "key b in Secret argocd/plain is not base64-encoded text"),
     ] {
         assert_eq!(app(&providers, name, &["a", "b"]), Err(expected.to_owned()));
     }

@@ -275,7 +275,7 @@ async fn manifests_that_cannot_be_compared_supersede_nothing() {
         let found =
             standings.collect(&environment.shared(), observed, &generated_applications(), false).await;
         assert_eq!(found.awaited.keys().collect::<Vec<_>>(), ["b"]);
-        assert!(found.awaited["b"].contains("the program helm was not found"), "{:?}", found.awaited);
+        assert!(found.awaited["b"].contains("helm was not found"), "{:?}", found.awaited);
     }
     if let Some(helm) = tools::helm() {
         environment.with_helm(helm, false).await;

@@ -11,17 +11,17 @@ use super::values;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Page and HTTP API")]
 pub struct ApiArgs {
-    /// Address of the web page and the HTTP API: a port on localhost, ADDRESS:PORT, or `off` to disable both. Addresses
-    /// that other machines can reach require --tokens or --oidc [default with --apps: port 8480 on localhost, or
-    /// another free port; the URL printed at startup grants access]
+    /// Address for the web page and the HTTP API: a port on localhost, ADDRESS:PORT, or `off` to disable
+    /// both. An address that other machines can reach requires --tokens or --oidc [default with --apps: port
+    /// 8480 on localhost, or another free port; the URL printed at startup grants access]
     #[arg(long, value_name = "ADDRESS", value_parser = parse_listen_address)]
     pub listen: Option<ListenAddress>,
-    /// File with one API token per line: NAME ROLE sha256:HEX, where ROLE is read-only or operator [default: read-only
-    /// access from this machine]
+    /// File with one API token per line: NAME ROLE sha256:HEX, where ROLE is read-only or operator [default:
+    /// no tokens; clients on this machine have read-only access]
     #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path_parser())]
     pub tokens: Option<PathBuf>,
-    /// File that configures the OpenID provider for logging in to the web page: issuer, clientId, url, and
-    /// the roles granted to groups
+    /// File with the OpenID Connect settings for signing in to the web page: issuer, clientId, url, and the
+    /// roles of groups
     #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path_parser())]
     pub oidc: Option<PathBuf>,
     /// Secrets that authenticate webhook events from Git providers (/api/webhook): a file with keys such as
@@ -37,8 +37,8 @@ pub struct ApiArgs {
     /// File with webhook and chat targets to notify when operations start, end or miss a deadline
     #[arg(long, value_name = "FILE", value_parser = values::path_parser(), help_heading = EVENTS_HEADING)]
     pub notify: Option<PathBuf>,
-    /// OpenTelemetry collector that receives a trace of each operation through OTLP over HTTP, such as
-    /// http://collector:4318; can also be set with OTEL_EXPORTER_OTLP_ENDPOINT and the other OpenTelemetry variables
+    /// URL of the OpenTelemetry collector to send a trace of each operation to (OTLP over HTTP), such as
+    /// http://collector:4318; OTEL_EXPORTER_OTLP_ENDPOINT and the other OpenTelemetry variables also work
     #[arg(long, value_name = "URL", help_heading = EVENTS_HEADING)]
     pub otlp: Option<String>,
 }

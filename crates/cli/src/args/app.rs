@@ -72,7 +72,7 @@ pub enum AppCommand {
         name: String,
         #[command(flatten)]
         revisions: RevisionArgs,
-        /// Show the changes in this stored plan instead; specify its hash or the first digits of its hash
+        /// Show the changes in the stored plan with this hash; the first digits are enough
         #[arg(long, value_name = "HASH", conflicts_with_all = ["revision", "revisions"])]
         plan: Option<String>,
         /// Output format
@@ -100,7 +100,7 @@ pub enum AppCommand {
     Refresh {
         /// Name of the application
         name: String,
-        /// Render the manifests again instead of using cached ones
+        /// Render the manifests again instead of using cached manifests
         #[arg(long)]
         hard: bool,
         #[command(flatten)]
@@ -126,7 +126,8 @@ newest revision again.")]
 pub struct AppRollbackArgs {
     /// Name of the application
     pub name: String,
-    /// ID of the sync to roll back to, as listed by `tidegate app history` [default: the second newest sync]
+    /// ID of the sync to roll back to, as listed by `tidegate app history` [default: the sync before the most
+    /// recent one]
     #[arg(value_name = "ID")]
     pub id: Option<i64>,
     /// Delete objects that are not in the manifests of the earlier sync
@@ -194,10 +195,11 @@ pub struct RevisionArgs {
     /// Branch, tag or commit to use [default: the application's target revision]
     #[arg(long, value_name = "REVISION")]
     pub revision: Option<String>,
-    /// Branch, tag or commit for the source at the corresponding --source-positions (repeatable)
+    /// Branch, tag or commit for one of several sources, which --source-positions selects (repeatable)
     #[arg(long, value_name = "REVISION", conflicts_with = "revision", requires = "positions")]
     pub revisions: Vec<String>,
-    /// Position of a source, starting at 1; specify one position for each --revisions, in the same order (repeatable)
+    /// Position of the source for --revisions, starting at 1; specify one position for each revision, in the
+    /// same order (repeatable)
     #[arg(long = "source-positions", value_name = "N", requires = "revisions")]
     pub positions: Vec<usize>,
 }
@@ -205,8 +207,8 @@ pub struct RevisionArgs {
 /// Arguments for `app sync`.
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("who").args(["names", "projects", "labels", "repository"]).required(true).multiple(true), after_help = "\
-The command requests the syncs one after the other and waits for all results. If a sync is refused, \
-the other syncs continue.
+The command requests the syncs one by one and waits for all results. If one sync is refused, the \
+others continue.
 
 Examples:
   tidegate app sync backend
@@ -229,14 +231,14 @@ pub struct AppSyncArgs {
     /// Sync only this resource, without hooks: GROUP:KIND:NAMESPACE/NAME (repeatable)
     #[arg(long = "resource", value_name = "RESOURCE", value_parser = values::parse_resource_selector)]
     pub resources: Vec<ResourceSelector>,
-    /// Execute exactly this stored plan; specify its hash or the first digits of its hash
+    /// Execute exactly the stored plan with this hash; the first digits are enough
     #[arg(long, value_name = "HASH", conflicts_with_all = ["revision", "revisions", "prune", "dry_run", "resources", "policy", "projects", "labels", "repository"])]
     pub plan: Option<String>,
     /// Execute the stored plan even if fields that it does not set have changed in the cluster
     #[arg(long, requires = "plan")]
     pub allow_drift: bool,
-    /// Behavior if the application already has a running operation: refuse the new sync, queue it until the operation
-    /// ends, or supersede the operation if it is waiting or has failed and none of its hooks is running
+    /// If the application already has a running operation, refuse the new sync, queue it until the operation
+    /// ends, or supersede the operation (only if it is waiting or has failed, and no hook is running)
     #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
     pub policy: ConcurrencyPolicyArg,
     /// Print hook output to standard error while hooks are running
@@ -266,7 +268,7 @@ Examples:
 pub struct AppPlanArgs {
     /// Name of the application
     pub name: String,
-    /// Show this stored plan instead of creating a plan; specify its hash or the first digits of its hash
+    /// Show the stored plan with this hash instead of creating a plan; the first digits are enough
     #[arg(value_name = "HASH", conflicts_with_all = ["revision", "revisions", "prune", "resources"])]
     pub hash: Option<String>,
     #[command(flatten)]
@@ -288,7 +290,7 @@ pub struct AppPlanArgs {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The tidegate.dev/approvers annotations of the application and its project list the users who may \
-approve.
+approve plans.
 
 Examples:
   tidegate app approve backend 3f2a9c41d07b
@@ -296,7 +298,7 @@ Examples:
 pub struct AppApproveArgs {
     /// Name of the application
     pub name: String,
-    /// Hash of the plan, or the first digits of the hash
+    /// Hash of the plan; the first digits are enough
     #[arg(value_name = "HASH")]
     pub hash: String,
     /// Reason for the request, recorded in the log

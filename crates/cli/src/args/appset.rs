@@ -32,7 +32,7 @@ pub struct AppSetArgs {
 /// Subcommands of `appset`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum AppSetCommand {
-    /// Print the Applications that the ApplicationSets in files generate, without changing anything
+    /// Print the Applications that ApplicationSets in files would generate
     Generate(GenerateArgs),
     /// Show the order in which generated Applications would be synced and deleted, without changing anything
     Plan(AppSetPlanArgs),
@@ -52,8 +52,8 @@ pub enum AppSetCommand {
     Explain(SingleAppSetArgs),
     /// List past and current rollouts and deletions of one or all ApplicationSets, including deleted ApplicationSets
     Runs(RunsArgs),
-    /// Show the steps of a rollout or deletion, each Application's result, decisions with their reasons, and waiting
-    /// times
+    /// Show a rollout or deletion: its steps, the result for each Application, decisions with their reasons,
+    /// and waiting times
     ShowRun(ShowRunArgs),
     /// Export the complete record of a rollout or deletion to a file, for example for an incident report or a change
     /// request
@@ -64,9 +64,9 @@ pub enum AppSetCommand {
     Pause(AppSetRequestArgs),
     /// Resume a paused progressive sync or deletion
     Resume(AppSetRequestArgs),
-    /// Skip an Application, or all unfinished Applications of a step
+    /// Skip an Application, or all unfinished Applications in a step
     Skip(AppSetSkipArgs),
-    /// Retry an Application, all failed Applications of a step, or the whole progressive sync
+    /// Retry an Application, all failed Applications in a step, or the whole progressive sync
     Retry(MemberRequestArgs),
     /// Terminate a progressive sync or deletion and its running operations
     Terminate(AppSetRequestArgs),
@@ -77,7 +77,7 @@ pub enum AppSetCommand {
         #[command(flatten)]
         service: ServiceArgs,
     },
-    /// Delete an ApplicationSet and its Applications in the ApplicationSet's deletion order
+    /// Delete an ApplicationSet and its Applications in the configured deletion order
     Delete(AppSetDeleteArgs),
 }
 
@@ -90,10 +90,11 @@ pub struct GeneratorArgs {
     /// File or folder with repository Secrets, certificates and known hosts in Argo CD's format
     #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub repositories: Option<PathBuf>,
-    /// File or folder with the Secrets and ConfigMaps that generators refer to for tokens and plugins
+    /// File or folder with the Secrets and ConfigMaps that contain the generators' tokens and plugin settings
     #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub secrets: Option<PathBuf>,
-    /// In path patterns for Git files, * does not match slashes; use ** to match across folders
+    /// In the path patterns of Git file generators, let * match only within a folder; ** matches across
+    /// folders
     #[arg(
         long,
         env = "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_NEW_GIT_FILE_GLOBBING",
@@ -105,11 +106,11 @@ pub struct GeneratorArgs {
 /// Arguments for `appset generate`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The command does not connect to a cluster, so it reports a clusterDecisionResource generator as an \
-error. For the Git generator, a repository is https://host/path, git@host:path, file:///path, an \
-absolute path, or a path relative to the folder that contains FILE, such as ./repo. The cluster \
-generator requires --clusters. The scmProvider, pullRequest and plugin generators query their \
-servers with the tokens from --secrets.
+The command does not connect to a cluster, so a clusterDecisionResource generator is an error. The \
+repository of a Git generator can be https://host/path, git@host:path, file:///path, an absolute \
+path, or a path relative to the folder that contains FILE, such as ./repo. The cluster generator \
+requires --clusters. The scmProvider, pullRequest and plugin generators query their servers with \
+the tokens from --secrets.
 
 Examples:
   tidegate appset generate -f fleet.yaml
@@ -129,10 +130,10 @@ pub struct GenerateArgs {
 /// Arguments for `appset plan`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The plan contains the steps, gates and orders that `tidegate serve` would use. Branches and \
-versions are resolved in their repositories, or shown as written if they cannot be resolved. \
-Step gates are checked only with --gates. The command does not connect to a cluster. With \
---compare, it queries a service and shows the changes to each Application, with old and new values.
+The plan shows the steps, gates and order that `tidegate serve` would use. Branches and versions \
+are resolved in their repositories, or shown as written if they cannot be resolved. Step gates are \
+checked only with --gates. The command does not connect to a cluster. With --compare, it queries a \
+service and shows the changes to each Application, with old and new values.
 
 Examples:
   tidegate appset plan -f fleet.yaml
@@ -146,8 +147,8 @@ pub struct AppSetPlanArgs {
     /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: PlanFormat,
-    /// File with gate definitions, in the same format as for `tidegate serve --gates`; a gate that the file
-    /// does not define is an error
+    /// File with gate definitions, in the format of `tidegate serve --gates`; a gate that is not defined in
+    /// the file is an error
     #[arg(long, value_name = "FILE", value_parser = values::path_parser())]
     pub gates: Option<PathBuf>,
     /// Compare the plan with the Applications of a running `tidegate serve` (in the state directory or at --server),
@@ -206,7 +207,7 @@ pub struct StepRequestArgs {
 #[derive(Clone, Debug, Args)]
 #[group(multiple = false)]
 pub struct MemberArgs {
-    /// Select all Applications in this step; the first step is 1
+    /// Select all Applications in this step; steps are numbered from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub step: Option<u32>,
     /// Select only this Application

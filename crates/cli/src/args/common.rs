@@ -10,7 +10,7 @@ use super::values;
 /// Location of the operation log and the simulated cluster.
 #[derive(Clone, Debug, Default, Args)]
 pub struct StateArgs {
-    /// Folder for the operation log and the simulated cluster [default: $XDG_STATE_HOME/tidegate, or
+    /// Directory for the operation log and the simulated cluster [default: $XDG_STATE_HOME/tidegate, or
     /// ~/.local/state/tidegate]
     #[arg(long, value_name = "DIR", env = "TIDEGATE_STATE_DIR", hide_env_values = true, value_parser = values::path_parser())]
     pub state_dir: Option<PathBuf>,
@@ -77,4 +77,4 @@ Exit codes:
   1  failed, or an error occurred, such as an unreachable cluster
   2  invalid input or usage
   3  not finished: timed out, interrupted or paused; can be resumed
-  4  refused: another operation is running, the state directory is in use, another service is in charge, or the operation's state does not allow it";
+  4  refused: another operation is running, the state directory is in use, another service is in charge, or the operation's state does not allow the request";

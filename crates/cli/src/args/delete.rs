@@ -20,8 +20,8 @@ pub struct DeleteArgs {
     /// Name of the application
     #[arg(long, value_name = "NAME", value_parser = values::parse_application_name)]
     pub app: String,
-    /// Files and folders with deletion hooks (PreDelete, PostDelete) [default: the manifests of the last sync, from the
-    /// log]
+    /// Files and folders with deletion hooks (PreDelete, PostDelete) [default: the last sync's manifests, as
+    /// recorded in the log]
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     /// Namespace for objects without a namespace [default: the last sync's namespace, otherwise the context's]
@@ -44,10 +44,10 @@ pub struct DeleteArgs {
     /// Do not run deletion hooks; with --cascade orphan, they never run
     #[arg(long)]
     pub no_hooks: bool,
-    /// Approve the deletion of objects with the sync option Delete=confirm or Prune=confirm
+    /// Approve the deletion of objects with the Delete=confirm or Prune=confirm sync option
     #[arg(long)]
     pub confirm: bool,
-    /// Adopt and delete objects that have the application's mark but are not proven to belong to the application
+    /// Also delete objects that carry the application's mark but might belong to another application
     #[arg(long)]
     pub adopt: bool,
     #[command(flatten)]
@@ -95,9 +95,9 @@ impl From<CascadeArg> for Cascade {
 fn delete_help_footer() -> String {
     format!(
         "\
-PreDelete hooks run first. Then the objects are deleted wave by wave, starting with the last wave. \
-Tidegate deletes the next wave only when all objects of the previous wave have been removed. \
-PostDelete hooks run at the end.
+PreDelete hooks run first. Then Tidegate deletes the objects wave by wave, starting with the last \
+wave, and waits until all objects in a wave are gone before it deletes the next wave. PostDelete \
+hooks run last.
 
 Examples:
   tidegate delete --app shop --sim

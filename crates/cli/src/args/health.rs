@@ -14,8 +14,8 @@ pub struct CustomizationArgs {
     /// resource.customizations.health.GROUP_KIND or tidegate.health.GROUP_KIND
     #[arg(long, value_name = "PATH", env = "TIDEGATE_CUSTOMIZATIONS", hide_env_values = true)]
     pub customizations: Option<PathBuf>,
-    /// For custom resources without a health rule, derive the health from the status according to the kstatus
-    /// conventions [default: on]
+    /// Use the kstatus conventions to derive the health of custom resources that have no health rule
+    /// [default: on]
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub health_convention: Option<Switch>,
 }
@@ -39,7 +39,7 @@ Examples:
   tidegate health -f certificate.yaml --customizations ./resource_customizations
   kubectl get widgets -o yaml | tidegate health -f - --customizations argocd-cm.yaml -o json")]
 pub struct HealthArgs {
-    /// Files and folders with objects; - reads standard input (repeatable)
+    /// Files and folders with objects, or - for standard input (repeatable)
     #[arg(short = 'f', long = "file", value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
     #[command(flatten)]

@@ -28,15 +28,15 @@ const COMMANDS_BY_PATH: &[(&str, &[&str])] = &[
     ("kube/src", &["sync", "serve", "app sync"]),
     ("server/src/api_client", &["app list"]),
     ("server/src", &["serve"]),
-    ("service/src/applications/application_service/plans", &["app sync"]),
-    ("service/src/applications", &["serve"]),
-    ("service/src/direct_client", &["app list"]),
-    ("service/src/gates", &["sync", "serve"]),
-    ("service/src/generator_inputs", &["appset generate", "appset plan"]),
-    ("service/src/application_access", &["app list"]),
-    ("service/src/appsets", &["appset delete", "appset retry"]),
-    ("service/src/state_dir", &["sync", "app list"]),
-    ("service/src/error", &["sync", "resume", "serve"]),
+    ("app-controller/src/application_service/plans", &["app sync"]),
+    ("app-controller/src/generator_inputs", &["appset generate", "appset plan"]),
+    ("app-controller/src", &["serve"]),
+    ("appset-controller/src", &["appset delete", "appset retry"]),
+    ("daemon/src", &["app list"]),
+    ("state/src/error", &["sync", "resume", "serve"]),
+    ("state/src/gates", &["sync", "serve"]),
+    ("state/src/state_dir", &["sync", "app list"]),
+    ("stores/src", &["serve"]),
     ("source/src/helm", &[]), // Arguments that are passed to helm and kustomize.
     ("source/src/kustomize", &[]),
     ("source/src", &["serve"]),
@@ -153,7 +153,7 @@ pub(super) fn find_source_files(crates: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Returns the string literals in a source file, each with the line on which it starts.
+/// Returns the string literals in a source file, each with the line that it starts on.
 pub(super) fn parse_string_literals(source: &str) -> Vec<(usize, String)> {
     let characters: Vec<char> = source.chars().collect();
     let at = |index: usize| characters.get(index).copied().unwrap_or('\n');

@@ -102,18 +102,19 @@ pub enum OpsCommand {
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
     },
-    /// Skip an object, or the unfinished objects of a wave, and continue
+    /// Skip an object, or the unfinished objects in a wave, and continue
     Skip(OverrideArgs),
-    /// Mark an object, or the unfinished objects of a wave, as done
+    /// Mark an object, or the unfinished objects in a wave, as done
     MarkDone(OverrideArgs),
-    /// Retry an object, or the failed objects of a wave, immediately
+    /// Retry an object, or the failed objects in a wave, immediately
     RetryTask(RetryTaskArgs),
 }
 
 const OUTPUT_HELP: &str = "\
 If a hook is already running, the command starts with the last lines of its output. For hooks that \
 start later, it prints the complete output. The last lines of a failed hook's output are stored \
-with the operation, and `tidegate ops show` prints them. -o json prints one document per line.
+with the operation, and `tidegate ops show` prints them. -o json prints one JSON document per \
+line.
 
 Examples:
   tidegate ops output shop
@@ -149,8 +150,8 @@ a running hook counts as succeeded, and the operation no longer waits for it.
 
 Examples:
   tidegate ops skip shop --task Job/smoke-test -n shop --reason \"tested by hand\"
-  tidegate ops skip shop --wave Sync/3 --reason \"follows next week\"
-  tidegate ops mark-done shop --task Deployment/api --reason \"its probe is broken, the API works\"")]
+  tidegate ops skip shop --wave Sync/3 --reason \"will be deployed next week\"
+  tidegate ops mark-done shop --task Deployment/api --reason \"the probe is broken, but the API works\"")]
 pub struct OverrideArgs {
     #[command(flatten)]
     pub one: SingleOperationArgs,
@@ -164,10 +165,10 @@ pub struct OverrideArgs {
 /// Arguments for `ops retry-task`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-A request that is waiting to be retried is sent immediately. An object that has failed is tried \
-again if its wave is still running; a hook starts from the beginning. If the operation is waiting \
-for its next attempt, that attempt starts immediately. A skipped object is tried as well, unless \
-its wave has already finished.
+A request to the cluster that is waiting for a retry is sent immediately. A failed object is \
+retried if its wave is still running; a hook starts over. If the operation is waiting for its next \
+attempt, that attempt starts immediately. A skipped object can be retried unless its wave has \
+finished.
 
 Example:
   tidegate ops retry-task shop --task Job/migrate -n shop --reason \"the database is back\"")]
@@ -184,14 +185,14 @@ pub struct RetryTaskArgs {
 /// Filters for `ops list`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-TIME is a time such as 2026-11-21T09:30:00Z, or a duration before now, such as 90m or 24h.
+TIME is a timestamp, such as 2026-11-21T09:30:00Z, or a duration before now, such as 90m or 24h.
 
 Examples:
   tidegate ops list --app shop --result failed
   tidegate ops list --since 24h --by ann
   tidegate ops list --revision 4f2a9c -o json")]
 pub struct OperationListArgs {
-    /// List only operations of this application
+    /// List only operations for this application
     #[arg(long, value_name = "NAME")]
     pub app: Option<String>,
     /// List only operations with this result (repeatable)
@@ -264,7 +265,7 @@ pub struct ExportArgs {
 /// File to export a record to.
 #[derive(Clone, Debug, Args)]
 pub struct RecordFileArgs {
-    /// File format: JSON for programs, HTML for people [default: determined by FILE's extension, otherwise json]
+    /// File format: JSON for programs, HTML for people [default: based on FILE's extension, otherwise json]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<RecordFormat>,
     /// File to write, or - for standard output; an existing file is overwritten [default: -]
@@ -314,11 +315,11 @@ pub struct EventsArgs {
 /// Resumes operations.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without an ID, the command resumes the unfinished operation if there is exactly one. The operation \
-continues in the same cluster and as the same user; both are recorded with the operation. Cluster \
-options are needed only if the connection to the cluster has changed; an operation never continues \
-in a different cluster. Health rules are also stored with the operation; --customizations replaces \
-them.
+Without an ID, the command resumes the only unfinished operation. If several operations are \
+unfinished, specify an ID or --all. The operation continues in the same cluster and as the same \
+user; both are recorded with the operation. Cluster options are needed only if the connection to \
+the cluster has changed; an operation never continues in a different cluster. Health rules are \
+also stored with the operation; --customizations replaces them.
 
 Examples:
   tidegate resume --all
@@ -330,7 +331,7 @@ pub struct ResumeArgs {
     /// Resume all unfinished operations
     #[arg(long)]
     pub all: bool,
-    /// Resume only operations in the simulated cluster; to resume only operations in a real cluster, use --context
+    /// Resume only operations in the simulated cluster; to select a real cluster, use --context
     #[arg(long, conflicts_with_all = ["kubeconfig", "context", "impersonate_user", "impersonate_groups"])]
     pub sim: bool,
     #[command(flatten)]

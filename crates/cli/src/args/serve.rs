@@ -36,18 +36,19 @@ Examples:
   tidegate serve --context staging --only-labelled
   tidegate serve --standby --listen 8480")]
 pub struct ServeArgs {
-    /// Folder with the Application files [default: the Applications in the cluster]
+    /// Folder with Application files [default: use the Applications in the cluster]
     #[arg(long, value_name = "DIR", value_parser = values::path_parser())]
     pub apps: Option<PathBuf>,
-    /// Namespace of Argo CD's control plane, such as openshift-gitops. Applications in this namespace are named without
-    /// a namespace prefix. It is also the default for the other namespace options [default: argocd]
+    /// Namespace of Argo CD's control plane, such as openshift-gitops. Applications in this namespace are
+    /// named without a namespace prefix. This namespace is also the default for the other namespace options
+    /// [default: argocd]
     #[arg(long, value_name = "NS", env = CONTROL_NAMESPACE_VARIABLE, value_parser = values::parse_namespace)]
     pub control_namespace: Option<String>,
     /// Namespace in which to manage Applications, or * for all namespaces (repeatable) [default: the control namespace]
     #[arg(long, value_name = "NS", conflicts_with = "apps")]
     pub app_namespace: Vec<String>,
-    /// Namespace that contains the AppProjects; Applications in the same namespace do not need permission to use them
-    /// [default: the control namespace]
+    /// Namespace of the AppProjects. Applications in this namespace may use any project [default: the control
+    /// namespace]
     #[arg(long, value_name = "NS", conflicts_with = "apps")]
     pub project_namespace: Option<String>,
     /// Manage only Applications labeled tidegate.dev/managed=true, alongside another controller that manages
@@ -58,15 +59,15 @@ pub struct ServeArgs {
     /// stops. Without --standby, the command reports the other service and exits with code 4
     #[arg(long)]
     pub standby: bool,
-    /// Name of the Lease that ensures that only one service is in charge; the Lease is in the AppProjects'
-    /// namespace. Services that manage different Applications may use different names
+    /// Name of the Lease, in the AppProjects' namespace, that keeps two services from managing the same
+    /// Applications. Services that manage different Applications can use different Leases
     #[arg(long, value_name = "NAME", default_value = "tidegate", conflicts_with = "apps")]
     pub lease: String,
     /// File or folder with repository Secrets, certificates and known hosts in Argo CD's format
     #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub repositories: Option<PathBuf>,
-    /// Namespace with repository Secrets, which are used in addition to those from --repositories [default: the control
-    /// namespace]
+    /// Namespace with repository Secrets to use in addition to those from --repositories [default: the
+    /// control namespace]
     #[arg(long, value_name = "NS", conflicts_with = "apps")]
     pub secrets_namespace: Option<String>,
     /// File or folder with cluster Secrets in Argo CD's format, used instead of the Secrets in the cluster
@@ -93,14 +94,15 @@ pub struct ServeArgs {
     /// Interval at which repositories are read and applications are compared; 0s disables periodic comparisons
     #[arg(long, value_name = "D", default_value = "3m", value_parser = values::parse_duration_arg)]
     pub refresh_every: Duration,
-    /// Server-side apply for Applications that do not set the sync option ServerSideApply: `always` uses it; `auto`
-    /// falls back to client-side apply, with a warning, if the server cannot apply the objects
+    /// Apply method for Applications that do not set the ServerSideApply sync option: `always` uses
+    /// server-side apply; `auto` falls back to client-side apply, with a warning, if the server cannot apply
+    /// the objects
     #[arg(long, value_enum, value_name = "MODE", default_value = "always", hide_possible_values = true)]
     pub server_side_apply: ServerSideApplyArg,
-    /// Write to clusters as the service accounts that projects specify in destinationServiceAccounts instead of with
-    /// Tidegate's own permissions. If a project does not specify a service account, `required` refuses to write, and
-    /// `named` uses Tidegate's permissions. --impersonate without a value means `required` [default: the setting in the
-    /// ConfigMap argocd-cm, otherwise never]
+    /// Write to clusters as the service accounts that projects specify in destinationServiceAccounts instead
+    /// of with Tidegate's own permissions. If a project does not specify a service account, `required`
+    /// refuses to write, and `named` uses Tidegate's permissions. --impersonate without a value means
+    /// `required` [default: the setting in the argocd-cm ConfigMap, otherwise never]
     #[arg(
         long,
         value_enum,
@@ -115,7 +117,7 @@ pub struct ServeArgs {
     pub cluster: ClusterArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
-    /// YAML file with gate definitions (sync windows, groups, endpoints, expressions); it is read again whenever an
+    /// YAML file with gate definitions (sync windows, groups, endpoints, expressions), reloaded whenever an
     /// operation starts
     #[arg(long = "gates", value_name = "FILE", value_parser = values::path_parser())]
     pub definitions: Option<PathBuf>,
@@ -230,7 +232,7 @@ pub enum ExampleCommand {
         #[arg(default_value = "fleet", value_name = "DIR")]
         folder: PathBuf,
     },
-    /// Commit all files in a folder to the folder's Git repository; works without the git program
+    /// Commit all files in a folder to its Git repository; does not require git
     Commit {
         /// Folder that contains the Git repository
         #[arg(value_name = "DIR")]

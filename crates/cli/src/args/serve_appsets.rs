@@ -29,8 +29,8 @@ pub struct ServeAppSetArgs {
         value_parser = values::parse_bool,
     )]
     pub progressive_syncs: Option<bool>,
-    /// Maximum time that an Application may be Pending in a step, not counting the time while its sync windows are
-    /// closed [default: unlimited]
+    /// Maximum time that an Application may be Pending in a step, excluding the time when its sync windows
+    /// are closed [default: unlimited]
     #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub pending_timeout: Option<Duration>,
     /// Action when --pending-timeout expires: keep waiting with a warning (hold), count the Application as failed
@@ -46,7 +46,7 @@ pub struct ServeAppSetArgs {
         hide_env_values = true
     )]
     pub policy: Option<AppSetPolicyArg>,
-    /// Let ApplicationSets override --policy [default: only if --policy is not set]
+    /// Let ApplicationSets override --policy [default: true unless --policy is set]
     #[arg(
         long = "enable-policy-override",
         value_name = "true|false",
@@ -85,12 +85,12 @@ pub struct ServeAppSetArgs {
         value_parser = values::parse_duration_arg
     )]
     pub requeue_after: Option<Duration>,
-    /// Maximum number or percentage of Applications to delete at once because their ApplicationSet no longer generates
-    /// them; if the limit is exceeded, none of them are deleted. An ApplicationSet can set its own limit [default:
-    /// unlimited]
+    /// Limit on the number or percentage of an ApplicationSet's Applications that are deleted at once because
+    /// they are no longer generated; if it is exceeded, none are deleted until a user approves. An
+    /// ApplicationSet can set its own limit [default: unlimited]
     #[arg(long, value_name = "N|N%")]
     pub max_deletions: Option<MaxDeletions>,
-    /// Maximum number of Applications listed in the status of an ApplicationSet; 0 means all
+    /// Maximum number of Applications listed in an ApplicationSet's status; 0 means all
     #[arg(
         long,
         value_name = "N",
@@ -99,7 +99,8 @@ pub struct ServeAppSetArgs {
         default_value_t = RESOURCES_MAX
     )]
     pub max_resources_status_count: usize,
-    /// In path patterns for Git files, * does not match slashes; use ** to match across folders
+    /// In the path patterns of Git file generators, let * match only within a folder; ** matches across
+    /// folders
     #[arg(
         long,
         env = "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_NEW_GIT_FILE_GLOBBING",

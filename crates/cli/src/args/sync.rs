@@ -78,14 +78,14 @@ pub struct ComparisonArgs {
 /// Objects to sync, and options for syncing them.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SelectionArgs {
-    /// Delete objects of the application that are no longer in the manifests
+    /// Delete the application's objects that are no longer in the manifests
     #[arg(long)]
     pub prune: bool,
-    /// Adopt objects that have the application's mark but are outside the namespaces that this operation deploys to;
-    /// --prune deletes adopted objects that are not in the manifests
+    /// Adopt objects that carry the application's mark but are outside the namespaces that this operation
+    /// deploys to; with --prune, adopted objects that are not in the manifests are deleted
     #[arg(long)]
     pub adopt: bool,
-    /// Approve the pruning of objects with the sync option Prune=confirm
+    /// Approve the pruning of objects with the Prune=confirm sync option
     #[arg(long)]
     pub confirm_prune: bool,
     /// Sync only this object, without hooks: GROUP:KIND:NAMESPACE/NAME, where GROUP is empty for core kinds
@@ -102,7 +102,7 @@ pub struct SelectionArgs {
     /// docs/guides/gates-and-approvals.md
     #[arg(long = "gates", value_name = "FILE")]
     pub definitions: Option<PathBuf>,
-    /// Reject input with warnings instead of only printing the warnings
+    /// Treat warnings about the input as errors
     #[arg(long)]
     pub strict: bool,
 }
@@ -127,14 +127,15 @@ pub struct WaitingArgs {
 /// Retention of finished operations in the log.
 #[derive(Clone, Debug, Args)]
 pub struct RetentionArgs {
-    /// Number of finished operations to keep with all events for each application; older operations are
-    /// reduced to a summary
+    /// Number of finished operations per application to keep with all their events; older operations are
+    /// reduced to summaries
     #[arg(long, value_name = "N", default_value_t = Retention::default().history)]
     pub history: usize,
-    /// Number of finished operations to keep for each application, including summaries; older operations are removed
+    /// Number of finished operations per application to keep in total, including summaries; older operations
+    /// are removed
     #[arg(long, value_name = "N", default_value_t = Retention::default().summaries)]
     pub summaries: usize,
-    /// Maximum age of operations that are kept only as a summary, such as 720h [default: 90 days]
+    /// Time to keep the summaries of finished operations, such as 720h [default: 90 days]
     #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub summaries_for: Option<Duration>,
 }
@@ -197,21 +198,23 @@ pub enum PlanFormat {
     Svg,
 }
 
-/// Options for concurrent operations of an application on a real cluster.
+/// Options for concurrent operations for the same application on a real cluster.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ClaimArgs {
-    /// If another operation of the application is unfinished, wait for it instead of failing, even if it was started
-    /// from another state directory. An unfinished operation in this state directory is resumed first
+    /// If another operation for the application is unfinished, wait until it ends instead of failing, even if
+    /// it was started from another state directory. An unfinished operation in this state directory is
+    /// resumed first
     #[arg(long, conflicts_with_all = ["supersede", "no_claim"])]
     pub queue: bool,
-    /// If another operation of the application is unfinished, terminate it and continue when it has ended, even if it
-    /// was started from another state directory
+    /// If another operation for the application is unfinished, terminate it and start once it ends, even if
+    /// it was started from another state directory
     #[arg(long, conflicts_with = "no_claim")]
     pub supersede: bool,
-    /// Namespace of the Lease that prevents concurrent operations of the application [default: the objects' namespace]
+    /// Namespace of the Lease that prevents concurrent operations for the application [default: the objects'
+    /// namespace]
     #[arg(long, value_name = "NS", value_parser = values::parse_namespace, conflicts_with = "no_claim")]
     pub claim_namespace: Option<String>,
-    /// Run even if another operation of the application is running
+    /// Run without a Lease, even if another operation for the application is running
     #[arg(long)]
     pub no_claim: bool,
 }
@@ -226,8 +229,9 @@ pub struct SyncArgs {
     /// Name of the application
     #[arg(long, value_name = "NAME", value_parser = values::parse_application_name, required_unless_present = "plan")]
     pub app: Option<String>,
-    /// Execute exactly this stored plan: a file written by `tidegate plan --save`, or the hash (or its first digits) of
-    /// a plan in the state directory. The plan is refused if the cluster has changed in a way that affects it
+    /// Execute exactly this stored plan: a file written by `tidegate plan --save`, or the hash of a plan in
+    /// the state directory (the first digits are enough). The plan is refused if the cluster has changed in a
+    /// way that affects it
     #[arg(long, value_name = "FILE|HASH", conflicts_with_all = PLAN_DETERMINED_OPTIONS)]
     pub plan: Option<String>,
     /// Execute the stored plan even if fields that it does not set have changed in the cluster
@@ -264,8 +268,8 @@ pub struct SyncArgs {
     /// Maximum duration of the operation, including retries, before it fails [default: unlimited]
     #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub deadline: Option<Duration>,
-    /// State that the last wave must reach for the operation to succeed: applied (synced), or applied and
-    /// healthy (healthy)
+    /// State that the last wave must reach for the operation to succeed: synced (applied) or healthy (applied
+    /// and healthy)
     #[arg(long, value_enum, value_name = "STATE", default_value_t)]
     pub wait: WaitArg,
     #[command(flatten)]
@@ -310,7 +314,7 @@ fn sync_help_footer() -> String {
     format!(
         "\
 Environment:
-  ARGOCD_SYNC_WAVE_DELAY  delay between waves in seconds, instead of waiting for evidence of health; 0 means no delay
+  ARGOCD_SYNC_WAVE_DELAY  seconds to wait between waves, instead of waiting for an up-to-date health status; 0 means no delay
 
 Examples:
   tidegate sync examples/shop --app shop --sim

@@ -7,14 +7,14 @@ use tidegate_model::{Tracking, TrackingMethod};
 /// Options for marking the application's objects.
 #[derive(Clone, Debug, Args)]
 pub struct TrackingArgs {
-    /// Method for marking the objects that belong to an application
+    /// Method for marking an application's objects
     #[arg(long, value_enum, value_name = "METHOD", default_value_t, help_heading = HEADING)]
     tracking: TrackingArg,
-    /// Key of the label for the tracking methods that use a label
+    /// Key of the label that the annotation+label and label methods set
     #[arg(long, value_name = "KEY", default_value = INSTANCE_LABEL, help_heading = HEADING)]
     tracking_label: String,
-    /// ID of this Tidegate installation, added to its objects as an annotation; it distinguishes the
-    /// installation from other installations that deploy to the same cluster
+    /// ID that distinguishes this Tidegate installation from others that deploy to the same cluster, recorded
+    /// in an annotation on its objects
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true, help_heading = HEADING)]
     installation_id: String,
 }

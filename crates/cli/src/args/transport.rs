@@ -11,7 +11,7 @@ use super::common::ServiceArgs;
 
 /// Value that means all namespaces.
 const ALL_NAMESPACES: &str = "*";
-const HEADING: &str = "Without a service";
+const HEADING: &str = "Direct access";
 
 /// Access to the Applications.
 #[derive(Clone, Debug, Default, Args)]

@@ -50,8 +50,9 @@ pub async fn start_server(
         (false, None) => "clients on this machine (read-only)".to_owned(),
     };
     let address = server.address();
-    let text =
-        format!("the API is at {scheme}://{address} for {who}; the web page is at {scheme}://{address}/");
+    let text = format!(
+        "the API is available to {who} at {scheme}://{address}; the web page is at {scheme}://{address}/"
+    );
     Ok(Some((server, text)))
 }
 
@@ -78,7 +79,7 @@ async fn start_owner_server(
     };
     let (address, token) = (server.address(), server.token().unwrap_or_default());
     let text = format!(
-        "the page is at http://{address}/#token={token} (this address gives full access: keep it secret)"
+        "the web page is at http://{address}/#token={token} (this URL grants full access; keep it secret)"
     );
     Ok(Some((server, text)))
 }
@@ -90,7 +91,7 @@ pub fn repeat_address(server: Option<&Server>, printer: &Printer) {
         return;
     }
     if let Some((address, token)) = server.and_then(|server| Some((server.address(), server.token()?))) {
-        printer.note(&format!("the page is at http://{address}/#token={token}"));
+        printer.note(&format!("the web page is at http://{address}/#token={token}"));
     }
 }
 

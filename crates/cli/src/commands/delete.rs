@@ -41,7 +41,8 @@ pub async fn run(args: &DeleteArgs, printer: &Printer) -> Result<CommandOutcome,
         if is_unknown && planned.plan.tasks.is_empty() {
             return Err(CliError::usage(match deleted_by {
                 Some(operation) => format!(
-                    "application {} no longer exists: operation {operation} has deleted it, and the cluster contains none of its objects",
+                    "application {} no longer exists: operation {operation} deleted it, and the cluster \
+                     contains none of its objects",
                     args.app
                 ),
                 None => format!(
@@ -71,17 +72,19 @@ fn select_hooks(
         (Some(given), _) => Targets { targets: given.targets, ..Targets::default() },
         (None, Some(LastSync { operation, targets, is_deletion: true, .. })) => {
             printer.note(&format!(
-                "operation {operation} has deleted the application: its deletion hooks do not run again, and only remaining objects are deleted"
+                "operation {operation} already deleted the application: its deletion hooks do not run \
+                 again, and only remaining objects are deleted"
             ));
             targets
         }
         (None, Some(LastSync { operation, targets, .. })) => {
-            printer.note(&format!("using the deletion hooks of operation {operation}"));
+            printer.note(&format!("using the deletion hooks recorded in operation {operation}"));
             targets
         }
         (None, None) => {
             printer.warn(&format!(
-                "the operation log has no manifests of application {}, so its deletion hooks are unknown; pass the files that contain them",
+                "the operation log has no manifests for application {}, so its deletion hooks are unknown; \
+                 pass the files that contain them",
                 args.app
             ));
             Targets::default()

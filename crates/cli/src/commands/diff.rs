@@ -64,9 +64,10 @@ pub fn print_differences(
     for ObjectDifference { task, refused, estimate, .. } in objects {
         if *estimate {
             let why = if !task.options.take_over.is_empty() {
-                "has fields of another manager that a sync would take over, which a dry run cannot show"
+                "has fields owned by another manager that a sync would take over, and a dry run cannot show \
+                 this"
             } else {
-                "would be deleted and created again (Replace with Force), which a dry run cannot show"
+                "would be deleted and created again (Replace with Force), and a dry run cannot show this"
             };
             printer.warn(&format!("{} {why}; its differences are an estimate", task.key()));
         }

@@ -61,7 +61,7 @@ pub async fn run_and_report(
     report::report(waited, waiting.output, state_dir, printer)
 }
 
-/// Starts the operation. If necessary, first waits for another operation of the same application to end.
+/// Starts the operation. If necessary, first waits for another operation for the same application to end.
 /// Doesn't record anything before the start.
 async fn start_operation(
     session: &Session,
@@ -72,7 +72,7 @@ async fn start_operation(
 ) -> Result<OperationId, CliError> {
     let waits = if_open != ClaimConflictPolicy::Refuse;
     let not_begun = |reason: String| {
-        let during = if waits { " while another operation of the application was unfinished" } else { "" };
+        let during = if waits { " while another operation for the application was unfinished" } else { "" };
         CliError::refused(format!("{reason}{during}; this operation was not started"))
     };
     // The timeout applies only to waiting for another operation. Otherwise, a slow machine could cause a
@@ -87,7 +87,7 @@ async fn start_operation(
     }
 }
 
-/// Stores the health scripts in case the operation is resumed later. Another open operation of the
+/// Stores the health scripts in case the operation is resumed later. Another open operation for the
 /// application keeps its own scripts, unless this process resumes that operation first.
 async fn store_health_rules(
     session: &Session,

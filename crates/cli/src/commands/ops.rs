@@ -280,8 +280,7 @@ struct RecordedAction {
     summary: Summary,
     /// The log, unless another process has opened it.
     log: Option<log::Log>,
-    /// True if no process is running the operation. In that case, the request takes effect at the next
-    /// `resume`.
+    /// True if no process is running the operation. The request then takes effect at the next `resume`.
     is_waiting: bool,
 }
 

@@ -64,8 +64,8 @@ fn print_lost_operations(listed: &[OperationEntry], state_dir: &StateDir, printe
             summary.as_ref().map(|known| format!(" ({})", known.application)).unwrap_or_default();
         let folder = state_dir.path().join("quarantine").join(operation.to_string());
         printer.warn(&format!(
-            "operation {operation}{application} is damaged and cannot continue: {}; check the effect of the \
-             operation on the cluster, start a new operation, and remove {} to discard the damaged operation",
+            "operation {operation}{application} is damaged and cannot continue: {}; check the operation's \
+             effect on the cluster, start a new operation, and remove {} to discard the damaged operation",
             damage.as_deref().unwrap_or_default(),
             folder.display()
         ));

@@ -39,7 +39,7 @@ fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<Command
     match output {
         Format::Text if entries.is_empty() => {
             printer.note(&format!(
-                "the simulated cluster of {} has received no writes",
+                "the simulated cluster in {} has received no writes",
                 state_dir.path().display()
             ));
         }
@@ -89,7 +89,7 @@ async fn objects(output: Format, state: &StateArgs, printer: &Printer) -> Result
     }
     match output {
         Format::Text if objects.is_empty() => {
-            printer.note(&format!("the simulated cluster of {} is empty", state_dir.path().display()));
+            printer.note(&format!("the simulated cluster in {} is empty", state_dir.path().display()));
         }
         Format::Text => printer.print(&object_table(&objects, printer.width()))?,
         format => {
@@ -164,12 +164,14 @@ async fn remove_cluster(state_dir: &StateDir, log: &Log, printer: &Printer) -> R
             match simulated::open_unchecked(state_dir).await {
                 Ok(_) => {
                     return Err(CliError::refused(format!(
-                        "operation {id} is unfinished and uses this cluster; first end the operation with `tidegate ops terminate {id}{hint}`"
+                        "operation {id} is unfinished and uses this cluster; end it first with `tidegate \
+                         ops terminate {id}{hint}`"
                     )));
                 }
                 // `ops terminate` would fail with the same error, so don't refuse the reset.
                 Err(error) => printer.warn(&format!(
-                    "{error}; the unfinished operation {id} uses this cluster, which is now empty; end the operation with `tidegate ops terminate {id}{hint}`"
+                    "{error}; the unfinished operation {id} uses this cluster, which is now empty; end it \
+                     with `tidegate ops terminate {id}{hint}`"
                 )),
             }
         }

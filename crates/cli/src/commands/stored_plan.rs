@@ -131,7 +131,7 @@ fn read_plan(named: &str, state_dir: &StateDir) -> Result<StoredPlan, CliError> 
     if is_missing && is_hash(named) {
         let none = || {
             CliError::usage(format!(
-                "there is no file {named}, and the state directory {} has no stored plans",
+                "file {named} not found, and the state directory {} contains no stored plans",
                 state_dir.path().display()
             ))
         };
@@ -140,7 +140,8 @@ fn read_plan(named: &str, state_dir: &StateDir) -> Result<StoredPlan, CliError> 
     }
     if is_missing {
         return Err(CliError::usage(format!(
-            "there is no file {named}; use a file written by `tidegate plan --save`, or at least the first {HASH_DIGITS_MIN} digits of the hash of a stored plan"
+            "file {named} not found; use a file written by `tidegate plan --save`, or at least the first \
+             {HASH_DIGITS_MIN} digits of a stored plan's hash"
         )));
     }
     let text = tidegate_state::files::read_file(path, BYTES_MAX)

@@ -20,7 +20,7 @@ pub(super) fn read_text(path: &Path, wrong: impl Fn(String) -> Problem) -> Resul
             String::from_utf8(bytes).map_err(|_| refuse(wrong("the file is not UTF-8 text".to_owned())))
         }
         Ok(FileContent::TooLarge(bytes)) => {
-            Err(refuse(wrong(format!("the file has {bytes} bytes, more than the maximum of {BYTES_MAX}"))))
+            Err(refuse(wrong(format!("the file is too large: {bytes} bytes (maximum: {BYTES_MAX})"))))
         }
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
             Err(refuse(Problem::Missing { path: path.to_path_buf() }))

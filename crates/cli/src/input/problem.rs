@@ -14,7 +14,7 @@ pub enum Problem {
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// The path does not exist.
-    #[error("{}: there is no such file or folder; check the path", format_path(path))]
+    #[error("{}: no such file or folder; check the path", format_path(path))]
     Missing { path: PathBuf },
     /// The operating system doesn't allow reading the file or folder.
     #[error(
@@ -59,7 +59,8 @@ pub enum Problem {
     LinkLoop { path: PathBuf },
     /// A link that points outside the folder.
     #[error(
-        "{}: the link points outside the given folder; replace it with a copy of its target, or pass the target as well",
+        "{}: the link points outside the specified folder; replace it with a copy of its target, or pass \
+         the target as well",
         format_path(path)
     )]
     LinkOutside { path: PathBuf },
@@ -80,10 +81,10 @@ pub enum Problem {
         what: String,
     },
     /// The file of ignored differences is invalid.
-    #[error("{}: {message}; fix the file given with --ignore-differences", format_path(path))]
+    #[error("{}: {message}; fix the --ignore-differences file", format_path(path))]
     InvalidIgnoreFile { path: PathBuf, message: String },
     /// The gates file is invalid.
-    #[error("{}: {message}; fix the file given with --gates", format_path(path))]
+    #[error("{}: {message}; fix the --gates file", format_path(path))]
     InvalidGatesFile {
         /// Path of the file.
         path: PathBuf,

@@ -5,8 +5,8 @@
 pub struct InputRequirements {
     /// True if the input may be empty.
     pub can_be_empty: bool,
-    /// True if the command syncs the input. In that case, input is also considered empty if a sync would omit
-    /// all of its objects.
+    /// True if the command syncs the input. Input then also counts as empty if a sync would omit all of its
+    /// objects.
     pub is_synced: bool,
     /// True if objects may lack names because the command only examines them.
     pub can_be_unnamed: bool,

@@ -245,7 +245,7 @@ impl IdleStatus {
             (Some(_), _) => format!("{}, before it started: {}", operation.outcome, operation.message),
             (None, None) => format!("not started: {}", operation.message),
             (None, Some(older)) => format!(
-                "not started: {}; it starts when operation {older} has ended (`tidegate explain {older}`)",
+                "not started: {}; it starts when operation {older} ends (`tidegate explain {older}`)",
                 operation.message
             ),
         }
@@ -341,9 +341,7 @@ mod tests {
         let beside = ExternalState { after: Some(older), ..ExternalState::default() };
         let text = IdleStatus::new(&application, Some(requested), beside).text().render(false);
         assert!(
-            text.contains(&format!(
-                "it starts when operation {older} has ended (`tidegate explain {older}`)"
-            )),
+            text.contains(&format!("it starts when operation {older} ends (`tidegate explain {older}`)")),
             "{text}"
         );
     }

@@ -153,8 +153,8 @@ impl Printer {
     }
 }
 
-/// Adds the state directory to suggested commands, and adapts them to the name under which the program was
-/// started.
+/// Adds the state directory to suggested commands, and adapts them to the name that the program was started
+/// under.
 fn adapt_message(message: &str) -> String {
     Invocation::current().adapt_commands(&with_command_arguments(message))
 }

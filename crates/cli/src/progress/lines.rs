@@ -25,7 +25,7 @@ const OBSERVATION_DELAY_MAX: Duration = Duration::from_secs(2);
 
 pub struct Lines<'p> {
     printer: &'p Printer,
-    /// True if there are several operations. In that case, each line contains the application's name.
+    /// True if there are several operations. Each line then contains the application's name.
     has_several_operations: bool,
     operations: BTreeMap<OperationId, OperationProgress>,
     /// Time of the first line. With several operations, times are relative to the first line.
@@ -267,10 +267,12 @@ fn format_event(event: &Event, waves: &[WaveView], waits: Option<String>, took: 
         }
         EventKind::ClaimChanged { message, .. } => Text::new().push(Style::Warn, one_line(message)),
         EventKind::TerminationRequested { by } => {
-            Text::new().push(Style::Warn, Requester::parse(by).describe_action("terminates it"))
+            Text::new().push(Style::Warn, Requester::parse(by).describe_action("terminates the operation"))
         }
         EventKind::Paused { by, .. } => Text::new().push(Style::Warn, format!("paused by {by}")),
-        EventKind::Unpaused { by } => Text::plain(Requester::parse(by).describe_action("unpauses it")),
+        EventKind::Unpaused { by } => {
+            Text::plain(Requester::parse(by).describe_action("unpauses the operation"))
+        }
         EventKind::Finished { phase, message } => {
             let outcome = OperationOutcome::from_phase(*phase, message);
             Text::new()

@@ -13,7 +13,7 @@ const INTRO: &str = "\
 Tidegate recognizes these annotations. It warns about an unknown key with the prefix `argocd.argoproj.io/`, `helm.sh/`, `meta.helm.sh/` or
 `tidegate.dev/`, and suggests the nearest known key.
 
-- **supported**: the annotation has the effect that is described here.
+- **supported**: the annotation has the effect described here.
 - **ignored**: the annotation is preserved and has no effect. The table describes its meaning for other programs.
 ";
 
@@ -26,12 +26,12 @@ struct Section {
 
 const SECTIONS: [Section; 6] = [
     Section {
-        title: "Annotations of Argo CD",
+        title: "Argo CD annotations",
         intro: "On the objects of an application, unless the table specifies another kind.",
         selects: |one| one.key.starts_with("argocd.argoproj.io/"),
     },
     Section {
-        title: "Annotations of Helm",
+        title: "Helm annotations",
         intro: "On the objects of an application.",
         selects: |one| one.key.contains("helm.sh/"),
     },
@@ -42,12 +42,12 @@ const SECTIONS: [Section; 6] = [
     },
     Section {
         title: "Applications",
-        intro: "On an Application. On an object of another kind, they have no effect.",
+        intro: "On an Application. They have no effect on other kinds of objects.",
         selects: |one| is_own(one, AnnotationSubject::Application),
     },
     Section {
         title: "ApplicationSets",
-        intro: "On an ApplicationSet. On an object of another kind, they have no effect.",
+        intro: "On an ApplicationSet. They have no effect on other kinds of objects.",
         selects: |one| is_own(one, AnnotationSubject::ApplicationSet),
     },
     Section {

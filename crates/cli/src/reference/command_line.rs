@@ -10,7 +10,7 @@ use crate::invocation::Invocation;
 const INTRO: &str = "\
 # Command line
 
-All commands of `tidegate`, with their arguments and options. `tidegate COMMAND --help` prints the same text, and `tidegate man DIR` writes
+All `tidegate` commands, with their arguments and options. `tidegate COMMAND --help` prints the same text, and `tidegate man DIR` writes
 man pages. As a kubectl plugin, the program is `kubectl tidegate`.
 
 Options that several commands share are in [shared options](#shared-options). Square brackets contain defaults, permitted values and
@@ -125,8 +125,8 @@ fn section(name: &str, command: &Command, shared: &BTreeMap<String, String>) -> 
             Some(known) if *known == options => {
                 let title = shared_title(&heading);
                 text.push_str(&format!(
-                    "\n{heading}: see [{}](#{}).\n",
-                    title.to_lowercase(),
+                    "\nShared options: [{}](#{}).\n",
+                    heading.to_lowercase(),
                     anchor(&title)
                 ));
             }

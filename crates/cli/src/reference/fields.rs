@@ -13,7 +13,7 @@ use super::markdown::{anchor, cell, code, meaning, plural, sentence, table};
 const NESTED: [&str; 2] = ["spec.generators[].matrix.generators[]", "spec.generators[].merge.generators[]"];
 
 const LEGEND: &str = "
-- **supported**: the field has the effect that is described here.
+- **supported**: the field has the effect described here.
 - **ignored**: the field is preserved and has no effect.
 - **refused**: a resource with the field is not synced, or the requested operation fails.
 ";
@@ -21,15 +21,15 @@ const LEGEND: &str = "
 fn intro(kind: &str) -> &'static str {
     match kind {
         "Application" => {
-            "An Application deploys objects from one or more sources to one destination. Tidegate reads the resource of Argo CD:
+            "An Application deploys objects from one or more sources to one destination. Tidegate reads Argo CD's resource:
 `apiVersion: argoproj.io/v1alpha1`, `kind: Application`."
         }
         "ApplicationSet" => {
-            "An ApplicationSet generates Applications from a template and sets of parameters. Tidegate reads the resource of Argo CD:
+            "An ApplicationSet generates Applications from a template and sets of parameters. Tidegate reads Argo CD's resource:
 `apiVersion: argoproj.io/v1alpha1`, `kind: ApplicationSet`."
         }
         _ => {
-            "An AppProject restricts the sources, destinations and kinds of its Applications. Tidegate reads the resource of Argo CD:
+            "An AppProject restricts the sources, destinations and kinds of its Applications. Tidegate reads Argo CD's resource:
 `apiVersion: argoproj.io/v1alpha1`, `kind: AppProject`."
         }
     }
@@ -39,14 +39,16 @@ fn intro(kind: &str) -> &'static str {
 fn unknown_fields(kind: &str) -> &'static str {
     match kind {
         "Application" => {
-            "Unknown fields are preserved and have no effect. The condition `UnknownFieldWarning` lists them. An unknown field of a source is
+            "Unknown fields are preserved and have no effect. The `UnknownFieldWarning` condition lists them. An unknown field of a source is
 refused, because it could change the manifests."
         }
         "ApplicationSet" => {
-            "Unknown fields are preserved and have no effect. The condition `SpecWarning` lists them. An unknown generator is an error."
+            "Unknown fields are preserved and have no effect. The `SpecWarning` condition lists them. An \
+             unknown generator is an error."
         }
         _ => {
-            "Unknown fields are preserved and restrict nothing. The condition `UnknownFieldWarning` of the Applications lists them."
+            "Unknown fields are preserved and restrict nothing. The Applications' `UnknownFieldWarning` \
+             condition lists them."
         }
     }
 }

@@ -18,7 +18,7 @@ responses are JSON unless a route specifies another media type.
 Access levels:
 
 - **everyone**: no authentication.
-- **signed**: a signature instead of a token, as webhooks send it.
+- **signed**: a signature instead of a token, for webhooks.
 - **read-only**: a token or session with the role `read-only` or `operator`.
 - **operator**: a token or session with the role `operator`.
 

@@ -8,14 +8,14 @@ const INTRO: &str = "\
 # Metrics
 
 `tidegate serve` exports these metrics at [`/metrics`](http-routes.md#get-metrics), in the Prometheus text format. Metrics with the prefix
-`argocd_` have the names and labels of Argo CD, so existing dashboards and alerts keep working.
+`argocd_` have the same names and labels as in Argo CD, so existing dashboards and alerts keep working.
 
 Counters start at 0 when the process starts. A histogram NAME has the series `NAME_bucket`, `NAME_sum` and `NAME_count`.
 ";
 
 pub(super) fn page() -> String {
     let mut text = INTRO.to_owned();
-    for (title, prefix) in [("Metrics of Argo CD", "argocd_"), ("Metrics of Tidegate", "tidegate_")] {
+    for (title, prefix) in [("Argo CD metrics", "argocd_"), ("Tidegate metrics", "tidegate_")] {
         text.push_str(&format!("\n## {title}\n"));
         for metric in METRICS.iter().filter(|metric| metric.name.starts_with(prefix)) {
             let labels: Vec<String> = metric.labels.iter().map(|label| code(label)).collect();

@@ -96,7 +96,7 @@ fn field_name<'a>(name: &'a str, parent: &'a str) -> &'a str {
     name.strip_prefix("f:").unwrap_or(parent)
 }
 
-/// Returns the paths that are in both sets and for which `applied` and `live` have different values.
+/// Returns the paths that are in both sets and have different values in `applied` and `live`.
 pub(crate) fn conflicting_paths(
     schema: Schema,
     mine: &Fields,

@@ -22,8 +22,7 @@ pub enum SimError {
         source: io::Error,
     },
     /// The contents of a file are damaged.
-    #[error("{} is damaged in line {line}: {why}; the simulated cluster cannot be restored from it; restore a copy, or start with an empty cluster: \
-         `tidegate sim reset`", path.display())]
+    #[error("{} is damaged on line {line}: {why}; the simulated cluster cannot be restored from it; restore a copy, or start with an empty cluster: `tidegate sim reset`", path.display())]
     Damaged {
         /// The file that is damaged.
         path: PathBuf,
@@ -195,7 +194,7 @@ fn damaged_line_error(path: &Path, line: usize) -> SimError {
 }
 
 /// Returns true if a file has a first line, or if it has content that a killed process cannot have left
-/// behind. A file for which this function returns false is treated as if it didn't exist.
+/// behind. If this function returns false, the file is treated as if it didn't exist.
 pub(crate) fn has_first_line(path: &Path) -> Result<bool, SimError> {
     let Some(file) = open_file(path)? else { return Ok(false) };
     let mut first = Vec::new();

@@ -95,7 +95,7 @@ impl ClusterState {
     }
 
     /// Persists a write before it is acknowledged. If this fails, the state in memory differs from the state
-    /// on disk, so every later call fails, as in a cluster that has lost its disk.
+    /// on disk. Every later call then fails, as in a cluster that has lost its disk.
     fn persist_write(
         &mut self,
         write: &Write,

@@ -220,7 +220,7 @@ fn damage_is_reported_with_its_location() {
         fs::write(&journal, &damaged).unwrap();
         let error = open_cluster(dir.path(), &clock).map(drop).unwrap_err();
         assert!(matches!(error, SimError::Damaged { .. }), "byte {at}: {error}");
-        assert!(error.to_string().contains("is damaged in line"), "{error}");
+        assert!(error.to_string().contains("is damaged on line"), "{error}");
         assert_eq!(fs::read(&journal).unwrap(), damaged, "a damaged file is left as it is");
     }
     fs::write(dir.path().join("snapshot"), b"garbage\n").unwrap();

@@ -44,8 +44,9 @@ pub async fn list_or_stored_appsets(
     Ok(AppSetListing { appsets, ..AppSetListing::default() })
 }
 
-/// Explains an ApplicationSet like [`explain_appset`](super::explain_appset), but requires its full name. If
-/// no service is running, bases the explanation on the newest rollout and deletion in the log.
+/// Explains the status of an ApplicationSet, given by its full name. Asks the running service like
+/// [`explain_appset`](super::explain_appset). If no service is running, explains the newest rollout and
+/// deletion in the log instead.
 ///
 /// # Errors
 ///
@@ -148,7 +149,8 @@ fn no_stored_state_error(state_dir: &StateDir, refused: ServiceError) -> Service
     let ServiceError::Refused { .. } = refused else { return refused };
     let place = state_dir.path().display();
     ServiceError::refused(format!(
-        "no `tidegate serve` is running in {place}, and no ApplicationSet is recorded there; start one, or use another --state-dir. \
-         `tidegate appset runs` lists the recorded rollouts and deletions, `tidegate ops list` the operations"
+        "no `tidegate serve` is running in {place}, and no ApplicationSet is recorded there; start it, or \
+         use another --state-dir. `tidegate appset runs` lists the recorded rollouts and deletions, and \
+         `tidegate ops list` lists the operations"
     ))
 }

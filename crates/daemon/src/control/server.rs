@@ -231,7 +231,7 @@ async fn open_output_stream(
 ) -> Result<(OwnedSemaphorePermit, HookOutput), ServiceError> {
     let full = || {
         ServiceError::refused(
-            "the maximum number of clients already follow operations through this process; try again later",
+            "too many clients are following operations through this process; try again later",
         )
     };
     let place = queries.try_follower_permit().ok_or_else(full)?;

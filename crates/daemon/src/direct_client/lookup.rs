@@ -44,7 +44,7 @@ impl DirectClient {
                 found.push(last);
                 let names: Vec<String> = found.iter().map(Resource::full_name).collect();
                 Err(bad_input_error(format!(
-                    "there are several applications named {name}: {}; use NAMESPACE/NAME",
+                    "several applications are named {name}: {}; use NAMESPACE/NAME",
                     names.join(", ")
                 )))
             }
@@ -93,11 +93,11 @@ impl DirectClient {
         };
         let (same, near) = (named(&|key| key.name == name), named(&|key| is_similar(&key.name, name)));
         bad_input_error(match (same.as_str(), near.as_str()) {
-            ("", "") => format!(
-                "there is no application {name} in {place}; `tidegate app list` lists all applications"
-            ),
-            ("", near) => format!("there is no application {name} in {place}; did you mean {near}?"),
-            (same, _) => format!("there is no application {name} in {place}; did you mean {same}?"),
+            ("", "") => {
+                format!("application {name} not found in {place}; `tidegate app list` lists all applications")
+            }
+            ("", near) => format!("application {name} not found in {place}; did you mean {near}?"),
+            (same, _) => format!("application {name} not found in {place}; did you mean {same}?"),
         })
     }
 

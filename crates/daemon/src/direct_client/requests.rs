@@ -37,8 +37,9 @@ impl DirectClient {
     /// # Errors
     ///
     /// Returns an error if the Application is being deleted, is ignored by services, or is automatically
-    /// synced to a different revision. Also returns an error if the cluster rejects the write, or if a
-    /// service hasn't accepted an earlier request yet and the new request doesn't supersede it.
+    /// synced to a different revision. Also returns an error if the cluster rejects the write. The same
+    /// applies if a service hasn't accepted an earlier request yet, and the new request doesn't supersede the
+    /// earlier request.
     pub async fn sync(&self, known: &Resource, mut request: OperationRequest) -> Result<(), ServiceError> {
         request.initiated_by.username.clone_from(&self.requester);
         operation::bound_reason(&mut request);

@@ -68,7 +68,7 @@ async fn a_name_matches_one_application_or_the_error_lists_the_candidates() {
             "else/blog-eu",
             Err("no application blog-eu in namespace else; did you mean argocd/blog?"),
         ),
-        (&[], "nothing", Err("no application nothing in any namespace; `tidegate app list` lists")),
+        (&[], "nothing", Err("application nothing not found in any namespace; `tidegate app list` lists")),
         (&["argocd"], "Not A Name", Err("no application Not A Name in namespace argocd")),
     ] {
         let found = open_client(&cluster, namespaces).find_one(name).await;

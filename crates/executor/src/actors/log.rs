@@ -23,8 +23,8 @@ use crate::log::{AppendFailure, Log, LogFailure, is_rejection};
 /// Maximum number of batches in one group, which keeps each flush short.
 const GROUP_MAX: usize = 1024;
 
-/// Number of groups after a rejected group that contain only a single batch. The operation with the rejected
-/// batch retries, and its failures must not affect the batches of other operations.
+/// Number of single-batch groups that follow a rejected group. The operation whose batch was rejected
+/// retries, and its failures must not affect other operations' batches.
 const SINGLE_BATCH_GROUPS: usize = 256;
 
 /// Encodes a batch of records, regardless of the state machine that produced them. Runs on the blocking

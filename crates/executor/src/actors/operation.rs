@@ -59,8 +59,8 @@ pub(crate) enum OperationMessage {
     Shutdown,
 }
 
-/// Maximum time to stop an operation's hooks after a user has asked the operation to end. The operation
-/// finishes within five seconds, even if a hook or a call hangs.
+/// Maximum time to stop an operation's hooks after a user asks the operation to end. The operation finishes
+/// within five seconds, even if a hook or a call hangs.
 const HOOK_STOP_TIMEOUT: Duration = Duration::from_secs(4);
 /// Interval at which the actor gives up on the remaining hooks once [`HOOK_STOP_TIMEOUT`] has expired.
 const HOOK_ABANDON_INTERVAL: Duration = Duration::from_millis(100);
@@ -288,7 +288,7 @@ impl OperationState {
         Ok(())
     }
 
-    /// Enforces the time limit for stopping an operation's hooks after a user has asked the operation to end.
+    /// Enforces the time limit for stopping an operation's hooks after a user asks the operation to end.
     fn enforce_stop_deadline(&mut self, myself: &ActorRef<OperationMessage>) {
         if !self.runner.state().should_end_immediately() {
             return;

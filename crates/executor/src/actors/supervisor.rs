@@ -1,6 +1,6 @@
-//! The supervisor, to which all of the engine's actors are linked. The supervisor starts actors, restarts
-//! failed actors as often as [`restarts`](crate::restarts) allows, and keeps track of waiting callers. When
-//! the supervisor ends, all actors end.
+//! The supervisor. All of the engine's actors are linked to it. The supervisor starts actors, restarts failed
+//! actors as often as [`restarts`](crate::restarts) allows, and keeps track of waiting callers. When the
+//! supervisor ends, all actors end.
 //!
 //! | failed actor | consequence | consequence for its dependents |
 //! | --- | --- | --- |

@@ -30,8 +30,8 @@ pub(super) trait KeeperEnvironment: Send + Sync {
         &self,
         place: &ClaimLocation,
     ) -> impl Future<Output = Result<Option<String>, ClusterError>> + Send;
-    /// Returns true if this process's own log records that the operation has finished. Its process was then
-    /// killed before it released the claim.
+    /// Returns true if this process's own log records that the operation has finished. The operation's
+    /// process was then killed before it released the claim.
     fn is_over(&self, operation: &str) -> impl Future<Output = bool> + Send;
     /// Sleeps for the given time.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
@@ -60,7 +60,8 @@ pub(super) struct ClaimKeeper<A> {
 }
 
 /// Observations made while waiting for other operations' claims. The observations outlive a keeper that gives
-/// up on a call, so the next keeper continues to time a dead holder's claim instead of starting over.
+/// up on a call. The next keeper can therefore continue to measure how long a holder has been silent, instead
+/// of starting over.
 #[derive(Clone, Default)]
 pub(crate) struct ObservationStore(Arc<Mutex<HolderObservations>>);
 
@@ -171,7 +172,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
     }
 
     /// Reacquires a claim that the operation held before. Fails if another operation has held the claim in
-    /// the meantime. While claims are forbidden, retries, and the operation continues without a claim.
+    /// the meantime. While claims are forbidden, this function retries, and the operation continues without a
+    /// claim.
     async fn reacquire(
         &self,
         place: &ClaimLocation,
@@ -467,7 +469,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
 
 /// Releases the claim of a finished operation if the operation holds the claim. If the release fails, the
 /// claim expires. If the operation has asked another holder to end, also withdraws this request, because the
-/// operation isn't waiting for the claim any more.
+/// operation isn't waiting for the claim anymore.
 pub(super) async fn release_claim(
     environment: &impl KeeperEnvironment,
     us: &Claimant,

@@ -147,8 +147,8 @@ impl Leadership {
         })
     }
 
-    /// Returns the renewal of the Lease as last written, for a service that holds the Lease. The caller
-    /// doesn't have to read the Lease first.
+    /// Returns a renewal of the Lease that this service last wrote, if the service holds the Lease. The
+    /// caller doesn't have to read the Lease first.
     pub fn renewal(&self, now: Timestamp) -> Option<Object> {
         self.held.as_ref().map(|held| held.with_renewal_time(now))
     }

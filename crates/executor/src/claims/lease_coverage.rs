@@ -13,12 +13,12 @@ use crate::clock::suspended_time;
 /// Coverage by a claim, shared between the task that renews the claim and the callers that write.
 pub(crate) struct LeaseCoverage {
     state: watch::Sender<CoverageState>,
-    /// Duration for which a renewal covers writes, measured from the start of the renewal.
+    /// Duration that a renewal covers writes, measured from the start of the renewal.
     duration: Duration,
 }
 
-/// A point in time on the monotonic clock, with the total time for which the machine had been suspended. The
-/// monotonic clock stops while the machine is suspended, but claims still expire.
+/// A point in time on the monotonic clock, with the total time that the machine had been suspended by then.
+/// The monotonic clock stops while the machine is suspended, but claims still expire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     at: Instant,

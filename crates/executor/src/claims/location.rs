@@ -3,7 +3,7 @@
 use sha2::{Digest as _, Sha256};
 use tidegate_model::{ClaimLocation, ClaimRequest, SyncRequest};
 
-/// Namespace of the claims of operations that create their own namespace. It exists in every cluster.
+/// Namespace for the claims of operations that create their own namespace. It exists in every cluster.
 const FALLBACK_NAMESPACE: &str = "default";
 /// Maximum length of an object name.
 const NAME_MAX: usize = 253;

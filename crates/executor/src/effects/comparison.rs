@@ -28,7 +28,7 @@ pub enum ComparisonPurpose {
     Manifests,
 }
 
-/// Result of comparing one task of a plan with the cluster: either the difference between the object and the
+/// Result of comparing one task in a plan with the cluster: either the difference between the object and the
 /// server's prediction, or the server's rejection of the manifest.
 pub(super) struct ComparisonResult {
     pub task: TaskId,
@@ -44,9 +44,9 @@ pub(super) enum PredictedDifference {
     Unknown,
 }
 
-/// Returns true if only the server can decide whether an object is in sync. In this case, the local
-/// comparison found a difference that server-side behavior may explain. The object's compare options can
-/// forbid or force the dry run.
+/// Returns true if only the server can decide whether an object is in sync, because the local comparison
+/// found a difference that server-side behavior may explain. The object's compare options can forbid or force
+/// the dry run.
 pub(super) fn needs_dry_run(task: &Task, option: Option<bool>) -> bool {
     // An object that is being deleted is always created again, so there is no need to compare it.
     if task.options.already_deleting {
@@ -62,7 +62,7 @@ pub(super) fn needs_dry_run(task: &Task, option: Option<bool>) -> bool {
 }
 
 /// Compares objects by using dry runs. Covers objects that are selected by `ask`, exist in the cluster, and
-/// have a manifest that can be evaluated now. `live` contains the objects on which the plan is based.
+/// have a manifest that can be evaluated now. `live` contains the objects that the plan is based on.
 pub(super) async fn compare(
     cluster: &dyn Cluster,
     (operation, request): (OperationId, &SyncRequest),

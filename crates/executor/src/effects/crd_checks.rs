@@ -10,8 +10,8 @@ const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "CustomResourceDefinition";
 
 /// Explains why it is pointless to wait for a task's kind, according to the kind's definition. Returns `None`
-/// if the operation should wait: either the definition is in the cluster and will soon be established, or the
-/// definition is part of the operation.
+/// if the operation should wait, because the definition is part of the operation, or is in the cluster and
+/// will soon be established.
 pub(super) async fn explain_unserved_kind(cluster: &dyn Cluster, subject: &Subject<'_>) -> Option<String> {
     let awaits_kind = subject.task.options.awaits_kind;
     let definitions = Scope::complete_objects(Gvk::new(GROUP, "v1", KIND));

@@ -18,8 +18,8 @@ fn mark_hook(subject: &Subject<'_>, object: &mut Object) {
     object.set_annotation(annotations::HOOK_PHASE, subject.task.phase.to_string());
 }
 
-/// Returns true if this operation created the hook in this phase and attempt. If the log doesn't record the
-/// creation, the process crashed before it could record it.
+/// Returns true if this operation created the hook in this phase and attempt. The log may not contain the
+/// creation, because the process may have crashed before it recorded it.
 fn is_ours(subject: &Subject<'_>, object: &Object) -> bool {
     let phase = subject.task.phase.to_string();
     is_from_operation(subject, object)
@@ -42,8 +42,8 @@ fn is_hook_of_application(subject: &Subject<'_>, object: &Object) -> bool {
     tracking.is_owner(application, object) || hook.iter().any(|name| object.annotation(name).is_some())
 }
 
-/// Returns the other operation for which a hook object is still running. Only that operation may end the
-/// hook, regardless of the hook's policy. Any other operation would interrupt the hook's work.
+/// Returns the other operation that a running hook object belongs to. Only that operation may end the hook,
+/// regardless of the hook's policy. Any other operation would interrupt the hook's work.
 async fn find_running_operation(subject: &Subject<'_>, found: &Object) -> Option<String> {
     let other = found.annotation(annotations::OPERATION_ID)?;
     // A hook that is being deleted no longer counts. The user who deletes a hook accepts that its work is
@@ -129,8 +129,8 @@ fn should_keep_older(subject: &Subject<'_>) -> bool {
     !subject.task.hook.as_ref().is_some_and(|hook| hook.has_delete_policy(DeletePolicy::BeforeHookCreation))
 }
 
-/// Starts a hook by creating its object. If another object has taken the hook's name in the meantime, doesn't
-/// overwrite that object. The result then contains the action that removes it.
+/// Starts a hook by creating its object. Never overwrites an object that took the hook's name in the
+/// meantime. The result then contains the action that removes this object.
 pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answer {
     let mut object = match copy_manifest(subject) {
         Ok(object) => object,
@@ -250,8 +250,7 @@ pub(super) async fn delete(cluster: &dyn Cluster, subject: &Subject<'_>, uid: &s
     remove(cluster, subject, &found).await.map(|_| ())
 }
 
-/// Stops a hook. Reads its status once more, and deletes the hook if it is still running (see the
-/// specification of `terminate`).
+/// Stops a hook. Reads its status once more, and deletes the hook if it is still running.
 pub(super) async fn stop(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<StopResult, CallError> {
     let absent =
         || StopResult { phase: OperationPhase::Succeeded, message: "Terminated".to_owned(), is_gone: true };

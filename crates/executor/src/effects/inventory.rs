@@ -75,9 +75,9 @@ pub(super) fn resolve_places(inventory: &Inventory, discovery: &Discovery) -> In
     places
 }
 
-/// Returns the objects that are deleted together with an application if they carry the application's mark,
-/// regardless of the inventory: the objects in its manifests, and the objects that the application is known
-/// to own.
+/// Returns the objects in an application's manifests, and the objects that the application is known to own.
+/// When the application is deleted, these objects are also deleted if they carry its mark, even if the
+/// inventory doesn't contain them.
 pub(super) fn owned_places(
     request: &SyncRequest,
     targets: &Targets,

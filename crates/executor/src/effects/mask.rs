@@ -3,12 +3,15 @@
 //!
 //! The values come from the operation's own Secrets: from `stringData`, and both decoded and encoded from
 //! `data`. The search also covers the values in both base64 alphabets and in hex, the lines of each value,
-//! and the strings inside JSON values. A program can escape any character of a value, or encode the value
-//! together with other text, as in `user:value`. Therefore, the search covers the text itself, the text
-//! without percent signs, backslashes and line breaks, and the text decoded from base64 (`views`). Servers
-//! truncate long quotations, so the beginning of a long value is enough for a match. If every occurrence of a
-//! very short value were masked, texts would become unreadable, and the gaps would reveal the value. Short
-//! values are therefore masked only as whole words, and the shortest values only in quotes.
+//! and the strings inside JSON values.
+//!
+//! A program can escape any character of a value, or encode the value together with other text, as in
+//! `user:value`. The search therefore covers several `views` of a text: the text itself, the text without
+//! percent signs, backslashes and line breaks, and the text decoded from base64.
+//!
+//! Servers truncate long quotations, so the beginning of a long value is enough for a match. Short values are
+//! masked only as whole words, and the shortest values only in quotes. Masking every occurrence of a short
+//! value would make texts unreadable, and the gaps would reveal the value.
 
 mod line_mask;
 #[cfg(test)]
@@ -36,8 +39,8 @@ const UNQUOTED_BYTES_MIN: usize = 4;
 const ANYWHERE_BYTES_MIN: usize = 8;
 /// Number of leading bytes by which a longer value is recognized.
 const PREFIX_BYTES: usize = 12;
-/// Maximum size in bytes of a value for which rarer encodings are also searched. Texts that can contain
-/// values are never longer. The number is a multiple of three because of base64.
+/// Maximum size of a value whose rarer encodings are also searched, in bytes. Texts that can contain values
+/// are never longer. The number is a multiple of three because of base64.
 const ENCODED_BYTES_MAX: usize = 48 * 1024;
 /// Minimum length of a pattern in bytes: the shortest value with its quotes.
 const PATTERN_BYTES_MIN: usize = 3;

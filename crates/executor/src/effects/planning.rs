@@ -96,7 +96,7 @@ pub async fn prepare(
     prepare_with_live(cluster, asked, targets, started_at, known).await.map(|(prepared, _)| prepared)
 }
 
-/// Like [`prepare`], but also returns the live objects on which the plan is based.
+/// Like [`prepare`], but also returns the live objects that the plan is based on.
 pub(super) async fn prepare_with_live(
     cluster: &dyn Cluster,
     asked: (OperationId, &SyncRequest),
@@ -128,11 +128,11 @@ pub(super) async fn prepare_with_live(
 /// A plan based only on manifests and live objects, without dry runs.
 pub(super) struct PlanDraft {
     pub planned: PlanResult,
-    /// Live objects on which the plan is based.
+    /// Live objects that the plan is based on.
     pub live: Vec<LiveObject>,
     /// True if the whole requested scope was searched.
     pub is_complete: bool,
-    /// Query by which the live objects were read.
+    /// Query that read the live objects.
     pub query: LiveQuery,
     /// Namespaces in the manifests that the user may read.
     pub namespaces: Vec<NamespaceObservation>,

@@ -24,7 +24,7 @@ pub(super) async fn explain_rejection(
     let advice = match refused.refusal.as_deref() {
         None => return refused,
         Some(Refusal::UnknownFields(_) | Refusal::StrictDecoding) => {
-            "remove the field, or drop it with the sync option Validate=false on the object".to_owned()
+            "remove the field, or ignore it by setting the sync option Validate=false on the object".to_owned()
         }
         Some(Refusal::DuplicateItems) => {
             "remove the duplicate, or apply the object on the client side, as kubectl and Argo CD do, with its sync option ServerSideApply=false or \

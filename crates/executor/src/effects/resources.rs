@@ -221,10 +221,10 @@ async fn apply_existing(
     Ok(OverwriteResult::Written { written, is_client_side: true })
 }
 
-/// Applies a manifest and takes over fields. Takes over fields only from a version that is still the planned
-/// object and still has the application's mark, because both may have changed since the plan was made. After
-/// a crash between the two writes, a retry finds no fields left to take over, and its apply removes the
-/// fields that aren't in the manifest.
+/// Applies a manifest and takes over fields. Takes over fields only if the object is still the planned object
+/// and still has the application's mark, because both may have changed since the plan was made. After a crash
+/// between the two writes, a retry finds no fields left to take over, and its apply removes the fields that
+/// aren't in the manifest.
 async fn take_over_and_apply(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,

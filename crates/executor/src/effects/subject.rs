@@ -23,7 +23,7 @@ pub struct Subject<'a> {
     /// UID of a hook object from an earlier attempt, or from an earlier run of the hook in this attempt. That
     /// object is not treated as this hook.
     pub leftover: Option<&'a str>,
-    /// Task of the plan.
+    /// Task in the plan.
     pub task: &'a Task,
     /// Manifest, for commands that write one.
     pub manifest: Option<&'a PackedObject>,
@@ -66,7 +66,7 @@ pub(super) async fn applied_result(subject: &Subject<'_>, object: &Object, messa
     }
 }
 
-/// Returns the propagation policy for deleting owned objects: the one requested for the application's
+/// Returns the propagation policy for deleting owned objects: the policy requested for the application's
 /// deletion, or `PrunePropagationPolicy` by default. A deletion that leaves the objects in place deletes only
 /// hooks.
 pub(super) fn deletion_propagation(request: &SyncRequest) -> Propagation {

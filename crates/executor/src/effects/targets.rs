@@ -1,4 +1,4 @@
-//! An operation's manifests, together with everything else that is stored with them.
+//! An operation's manifests, and the data that is stored with them.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Phase, Plan, ProjectPolicy, Warning};
@@ -32,7 +32,7 @@ pub struct Targets {
     /// application is deleted, these objects are also deleted if they carry its mark.
     #[serde(default, skip_serializing_if = "Inventory::is_empty")]
     pub owned: Inventory,
-    /// Last runs of the hooks that run only when their inputs have changed. Read from the log for each plan.
+    /// Last runs of the hooks that run only when their inputs change. Read from the log for each plan.
     #[serde(skip)]
     pub last_runs: Vec<LastRun>,
 }

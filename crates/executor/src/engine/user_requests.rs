@@ -45,8 +45,9 @@ impl Engine {
         self.send_request(operation, Input::ConfirmPrune { by: by.to_owned() }).await
     }
 
-    /// Approves a wave that is blocked by the `approval` gate: either the wave with the given number in the
-    /// plan, starting at 1, or the wave that is waiting for approval. Returns once the approval is durable.
+    /// Approves a wave that is blocked by the `approval` gate. The wave is either specified by its number in
+    /// the plan, starting at 1, or it is the wave that is waiting for approval. Returns once the approval is
+    /// durable.
     pub async fn approve(
         &self,
         operation: OperationId,
@@ -58,7 +59,7 @@ impl Engine {
         self.send_request(operation, Input::Approve { wave, by, reason }).await
     }
 
-    /// Skips, completes or immediately retries one task of an operation, or all unfinished tasks of a wave.
+    /// Skips, completes or immediately retries one task of an operation, or all unfinished tasks in a wave.
     /// Returns once the request is durable.
     pub async fn override_tasks(
         &self,

@@ -1,10 +1,10 @@
 //! Slots in concurrency groups, for `concurrency:GROUP` gates. In the code, a slot is called a place. A group
 //! limits the number of operations that may execute waves with this gate at the same time.
 //!
-//! Slots are recorded in the log. An operation has a slot from the moment the gate opens, and for as long as
-//! the operation's state contains the slot (`State::places`). This module only assigns free slots in the
-//! order of the requests, and tracks assignments that aren't recorded yet. A slot becomes free again once its
-//! release is durable, so a crash can't cause the limit to be exceeded. All slots that a wave needs are
+//! Slots are recorded in the log. An operation has a slot from the moment the gate opens until the
+//! operation's state no longer contains the slot (`State::places`). This module only assigns free slots in
+//! the order of the requests, and tracks assignments that aren't recorded yet. A slot becomes free again once
+//! its release is durable, so a crash can't cause the limit to be exceeded. All slots that a wave needs are
 //! assigned at once.
 //!
 //! ```text

@@ -29,8 +29,7 @@ pub struct GateDefinitions {
 }
 
 /// Reason for keeping a gate closed if it isn't defined.
-pub(crate) const UNDEFINED: &str = "the gate is not defined; define it in the file passed to `tidegate serve \
-     --gates`, or terminate the operation and start a new one with `tidegate sync --gates FILE`";
+pub(crate) const UNDEFINED: &str = "the gate is not defined; define it in the file passed to `tidegate serve --gates`, or terminate the operation and sync again with `tidegate sync --gates FILE`";
 
 /// An invalid definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -78,8 +78,8 @@ impl Engine {
     }
 
     /// Returns the durable state of a machine, whether or not it is running. `None` if the log doesn't
-    /// contain the id. If the machine has finished, the log may contain only its summary. In this case, the
-    /// function returns an error, and [`Engine::list_machines`] returns the summary.
+    /// contain the id. If the machine has finished, the log may contain only its summary. The function then
+    /// returns an error, but [`Engine::list_machines`] returns the summary.
     pub async fn machine_state<M: DurableMachine>(
         &self,
         id: impl Into<StreamId>,

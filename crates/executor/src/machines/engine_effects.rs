@@ -51,8 +51,8 @@ impl<W: MachineEffects> EngineEffects<W> {
         }
     }
 
-    /// Publishes a durable state. Stores the state before notifying the effects: a caller that queries the
-    /// state upon the notification must receive this state, because there may never be another notification.
+    /// Publishes a durable state. Stores the state before notifying the effects, so that a caller that then
+    /// queries the state receives it. There may never be another notification.
     pub fn publish(&mut self, durable: <W::Machine as Machine>::State) {
         self.handle.set_durable_state(durable.clone());
         self.effects.publish_state(&durable);

@@ -9,7 +9,7 @@ use tidegate_oplog::{LogError, StreamName};
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MachineError {
     /// The log doesn't contain the machine, and the caller did not provide an input to start it.
-    #[error("there is no {machine} in this state directory")]
+    #[error("{machine} not found in this state directory")]
     UnknownMachine {
         /// The requested machine.
         machine: StreamName,

@@ -27,7 +27,7 @@ pub type SummaryOf<M> = Summary<<<M as Machine>::Event as StreamRecords>::Detail
 /// [`end_subscription`](Self::end_subscription) for their subscriptions. All work that the effects have
 /// started must then stop. Outstanding commands start again when the machine is resumed.
 pub trait MachineEffects: Send + 'static {
-    /// Machine to which these effects belong.
+    /// Machine that these effects belong to.
     type Machine: DurableMachine;
 
     /// Returns the summary that is logged for a machine in this state. `None` before the machine has started.

@@ -143,7 +143,7 @@ impl<M: Machine> MachineHandle<M> {
         });
     }
 
-    /// Waits for an execution status for which `is_awaited` returns true.
+    /// Waits until `is_awaited` returns true for the execution status.
     pub async fn wait_for_status(
         &self,
         is_awaited: impl Fn(&ExecutionStatus<M>) -> bool,

@@ -53,8 +53,8 @@ pub(super) fn read_state<M: DurableMachine>(
 
 type RecoveredDriver<M> = Result<Driver<M>, IllegalEvent>;
 
-/// Loads a machine. The second value is true if the machine is open according to its summary, which may be
-/// older than the machine's events after a repair of the log.
+/// Loads a machine. The second value is true if the machine is open according to its summary. After a repair
+/// of the log, the summary may be older than the machine's events.
 fn load_machine<M: DurableMachine>(
     log: &Log,
     id: StreamId,

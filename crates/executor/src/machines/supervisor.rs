@@ -169,8 +169,8 @@ impl<W: MachineEffects> SupervisorState<W> {
         }
     }
 
-    /// Handles a machine whose end is recorded in the log. If the actor has failed since, it may not have
-    /// reported the end.
+    /// Handles a machine whose end is recorded in the log. The actor may have failed before it reported the
+    /// end.
     fn handle_over(&self, state: <W::Machine as Machine>::State) {
         self.arguments.entry.handle.set_durable_state(state.clone());
         if self.last_failure.is_empty() {
@@ -253,8 +253,8 @@ impl<W: MachineEffects> SupervisorState<W> {
         });
     }
 
-    /// Handles a panic or an error of the actor. The actor's in-memory state is lost, and another actor
-    /// starts from the log.
+    /// Handles the actor's panic or error. The actor's in-memory state is lost, and another actor starts from
+    /// the log.
     async fn handle_failure(
         &mut self,
         myself: &ActorRef<Message<W>>,

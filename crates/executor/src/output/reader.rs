@@ -50,8 +50,7 @@ impl Reader {
         let read = || async { manifests::read_mask(&self.shared.log, targets).await.ok_or(()) };
         let is_known = self.mask.get_or_try_init(read).await.is_ok();
         if !is_known {
-            let reason =
-                "the manifests of the operation cannot be read, so its Secret values could not be masked";
+            let reason = "the operation's manifests cannot be read, so its Secret values could not be masked";
             self.queue.push(Output::Note {
                 hook: None,
                 message: format!("the hook output is not shown: {reason}"),

@@ -133,7 +133,7 @@ async fn list(
     Ok(listing.resource_version)
 }
 
-/// Reports changes until the watch ends. Returns the resource version from which the next watch can continue,
+/// Reports changes until the watch ends. Returns the resource version that the next watch can continue from,
 /// if any.
 async fn watch_from(
     context: &WatchContext,

@@ -90,7 +90,7 @@ impl Subscriber {
 pub(super) struct WatchFailure {
     /// The cluster's error message.
     pub message: String,
-    /// Time since which the cluster hasn't responded.
+    /// Time at which the cluster stopped responding.
     pub since: Timestamp,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct WatchFailure {
 pub(super) enum ObservationSource {
     /// Lists, and the watches that follow them.
     Watch,
-    /// Reads of single objects.
+    /// Reads of individual objects.
     Reads,
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn decision_parameters(
             let origin = format!("{resource} {key}[{index}]");
             let Some(entry) = entry.as_object() else {
                 let found = crate::parameters::describe_kind(entry);
-                let problem = Problem::NotAnObject { what: "an entry of the list", found };
+                let problem = Problem::NotAnObject { what: "an entry in the list", found };
                 return Err(ErrorLocation::in_generator(spot.path)
                     .with_element(origin)
                     .error(problem)

@@ -130,11 +130,13 @@ fn patterns_that_select_or_exclude_nothing_are_errors() {
         ),
         (
             only,
-            "every entry of directories has exclude: true, so no path is selected; add an entry without exclude, such as path: \"*\"",
+            "every entry in directories has exclude: true, so no path is selected; add an entry without \
+             exclude, such as path: \"*\"",
         ),
         (
             files(&["!config.json"]),
-            "every entry of files has exclude: true, so no path is selected; add an entry without exclude, such as path: \"*\"",
+            "every entry in files has exclude: true, so no path is selected; add an entry without exclude, \
+             such as path: \"*\"",
         ),
     ] {
         let mut inputs = git_inputs();

@@ -64,8 +64,8 @@ fn elements_in_yaml_come_after_the_others() {
         assert_eq!(values(&mut world, DEFAULT_OPTIONS, list(yaml), "a"), ["1"], "{yaml}");
     }
     for (yaml, words) in [
-        ("a: b", "it is an object"),
-        ("text", "it is the string \"text\""),
+        ("a: b", "found an object"),
+        ("text", "found the string \"text\""),
         ("- a\n", "elementsYaml 1"),
         ("- {", "elementsYaml must be a YAML list of objects"),
     ] {

@@ -270,8 +270,8 @@ fn an_unsupported_generator_is_named() {
         ),
         (
             json!({"plugin": {"configMapRef": {"name": "p"}}}),
-            "generators[0].plugin: the plugin generator needs the plugin of ConfigMap p, which this process cannot call; use \
-             `tidegate serve`",
+            "generators[0].plugin: the plugin generator needs the plugin in ConfigMap p, which this process \
+             cannot call; use `tidegate serve`",
         ),
         (
             json!({"clusterDecisionResource": {"configMapRef": "p", "name": "x"}}),

@@ -259,7 +259,7 @@ fn count_of(value: &Value, steps: &[String]) -> Option<i64> {
     }
 }
 
-/// Returns the entries of a list, or the values of a map.
+/// Returns the entries in a list, or the values of a map.
 fn entries(value: &Value) -> impl Iterator<Item = &Value> {
     let (list, map) = (value.as_array(), value.as_object());
     list.into_iter().flatten().chain(map.into_iter().flat_map(|map| map.values()))

@@ -1,5 +1,5 @@
-//! Gateway API statuses that contain an entry for each entry in the spec: the parents of a route, and the
-//! listeners of a Gateway.
+//! Health of Gateway API objects whose status has one entry per entry in the spec. A route's status lists its
+//! parents, and a Gateway's status lists its listeners.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Gate conditions on a single object: CEL expressions that refer to the object as `object`.
+//! Gate conditions on an individual object: CEL expressions that refer to the object as `object`.
 
 use serde_json::Value as Json;
 use tidegate_model::Object;

@@ -244,7 +244,7 @@ fn select_index(of: Value, at: &Value, optional: bool) -> EvaluationResult {
         (Some(found), false) => Ok(found),
         (None, false) => Err(EvaluationError::MissingField(match at {
             Value::Text(key) => key.to_string(),
-            _ => "the entry of the list".to_owned(),
+            _ => "the list entry".to_owned(),
         })),
     };
     match (&of, at) {

@@ -96,7 +96,7 @@ const SIGNS: [&str; 24] = [
 pub(super) fn parse_expression(text: &str) -> Result<Expression, String> {
     if text.len() > EXPRESSION_BYTES_MAX {
         return Err(format!(
-            "the expression has {} bytes, more than the maximum of {EXPRESSION_BYTES_MAX}",
+            "the expression is too long: {} bytes (maximum: {EXPRESSION_BYTES_MAX})",
             text.len()
         ));
     }
@@ -146,7 +146,7 @@ fn tokenize(text: &str) -> Result<Vec<(usize, Token)>, String> {
         }
         found.push((place, token));
         if found.len() > TOKENS_MAX {
-            return Err(format!("the expression has more than {TOKENS_MAX} tokens"));
+            return Err(format!("the expression contains more than {TOKENS_MAX} tokens"));
         }
     }
 }

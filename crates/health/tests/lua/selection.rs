@@ -91,7 +91,7 @@ fn unusable_scripts_are_rejected() {
         "two: duplicate health rule for Pod, already defined in one; remove one of them"
     );
     let long = Script::new("Pod", "long", " ".repeat(SCRIPT_BYTES_MAX + 1)).unwrap_err().to_string();
-    assert!(long.starts_with("long: the script has 262145 bytes"), "{long}");
+    assert!(long.starts_with("long: the script is too large: 262145 bytes"), "{long}");
     // Bytecode is not text.
     let compiled = Script::new("Pod", "compiled", "\u{1b}Lua").unwrap_err().to_string();
     assert!(compiled.contains("attempt to load") || compiled.contains("binary"), "{compiled}");

@@ -22,7 +22,7 @@ fn volume_claim() {
             json!({"spec": {"volumeName": "disk-1"}, "status": {"phase": "Lost"}}),
             degraded("Volume disk-1 is lost"),
         ),
-        (json!({"status": {"phase": "Odd"}}), unknown("Claim has the unrecognized phase \"Odd\"")),
+        (json!({"status": {"phase": "Odd"}}), unknown("Unrecognized claim phase \"Odd\"")),
         (json!({}), unknown("Claim has no phase")),
     ];
     check("v1", "PersistentVolumeClaim", rows);
@@ -112,15 +112,15 @@ fn pod_autoscaler_v1_keeps_conditions_in_an_annotation() {
         (
             annotated("{}"),
             ExpectedResult::Error(
-                "annotation autoscaling.alpha.kubernetes.io/conditions must be a list of conditions in JSON: \
-                the value is not a list",
+                "the autoscaling.alpha.kubernetes.io/conditions annotation must be a list of conditions in \
+                 JSON: the value is not a list",
             ),
         ),
         (
             annotated("oops"),
             ExpectedResult::Error(
-                "annotation autoscaling.alpha.kubernetes.io/conditions must be a list of conditions in JSON: \
-                expected value at line 1 column 1",
+                "the autoscaling.alpha.kubernetes.io/conditions annotation must be a list of conditions in \
+                 JSON: expected value at line 1 column 1",
             ),
         ),
     ];
@@ -198,7 +198,7 @@ fn workflow() {
         (phase("Succeeded", ""), healthy("Workflow succeeded")),
         (phase("Failed", "step 3 failed"), degraded("step 3 failed")),
         (phase("Error", ""), degraded("Workflow ended in an error")),
-        (phase("Odd", ""), unknown("Workflow has the unrecognized phase \"Odd\"")),
+        (phase("Odd", ""), unknown("Unrecognized workflow phase \"Odd\"")),
     ];
     check("argoproj.io/v1alpha1", "Workflow", rows);
 }
@@ -215,7 +215,7 @@ fn rollout() {
         (seen("Paused"), suspended("Rollout is paused")),
         (seen("Degraded"), degraded("Rollout failed")),
         (seen("Progressing"), progressing("Waiting for rollout")),
-        (seen("Odd"), unknown("Rollout has the unrecognized phase \"Odd\"")),
+        (seen("Odd"), unknown("Unrecognized rollout phase \"Odd\"")),
         (json!({"spec": {"paused": true}}), suspended("Rollout is paused")),
         (
             json!({"status": {"pauseConditions": [{"reason": "CanaryPauseStep"}], "message": "CanaryPauseStep"}}),

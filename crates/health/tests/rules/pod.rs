@@ -87,8 +87,8 @@ fn phases() {
             ),
             healthy("Pod is ready"),
         ),
-        (pod("", json!({"phase": "Running"})), unknown("Pod has the unrecognized restart policy \"\"")),
-        (pod("Always", json!({"phase": "Unknown"})), unknown("Pod has the unrecognized phase \"Unknown\"")),
+        (pod("", json!({"phase": "Running"})), unknown("Unrecognized restart policy \"\"")),
+        (pod("Always", json!({"phase": "Unknown"})), unknown("Unrecognized pod phase \"Unknown\"")),
         (json!({}), unknown("Pod has no phase")),
         (
             pod("Always", json!({"containerStatuses": {}})),

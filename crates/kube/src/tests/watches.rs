@@ -83,7 +83,7 @@ async fn a_watch_ends_with_its_error() {
     let endless = vec![b'x'; 33 << 20];
     for (pieces, end, kind, text) in [
         (vec![expired.clone().into_bytes()], End::Open, ErrorKind::Gone, "too old resource version: 5 (80)"),
-        (vec![b"{\"type\": 1}\n".to_vec()], End::Open, ErrorKind::Server, "cannot read a line of the watch"),
+        (vec![b"{\"type\": 1}\n".to_vec()], End::Open, ErrorKind::Server, "cannot read a line in the watch"),
         (
             vec![watch_line("SUNG", &live_config_map("a")).into_bytes()],
             End::Open,

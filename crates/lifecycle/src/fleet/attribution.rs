@@ -1,8 +1,7 @@
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Requester, Timestamp};
 
-/// Requester, reason and time of a request. If the engine made a decision on its own, the requester is the
-/// engine.
+/// Requester, reason and time of a request. For the engine's own decisions, the requester is the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attribution {
     /// Name of the requester.

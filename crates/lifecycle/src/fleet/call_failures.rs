@@ -24,8 +24,8 @@ pub struct CallFailures {
 }
 
 impl CallFailures {
-    /// Returns the time at which to retry a failed call. Returns `None` if the next retry is already
-    /// scheduled, because the error then comes from an older call.
+    /// Returns the time at which to retry a failed call. Returns `None` if a retry is already scheduled,
+    /// because the error then comes from an earlier call.
     pub(crate) fn next_retry(&self, error: &CallError, now: Timestamp) -> Option<Timestamp> {
         self.can_call(now)
             .then(|| now + error.retry_delay(CALL_RETRY_DELAY, self.failed, CALL_RETRY_DELAY_MAX))

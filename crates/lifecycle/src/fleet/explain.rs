@@ -12,7 +12,7 @@ use crate::NextAction;
 use crate::names::join_names;
 use crate::operation::{AwaitedItem, truncate_to_seconds};
 
-/// Explanation of what a machine is waiting for and why. Displayed as one line.
+/// Explanation of what a rollout or deletion is waiting for, and why. Displayed as one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "FleetExplanation")]
@@ -21,14 +21,14 @@ pub struct Explanation {
     pub position: String,
     /// Progress at this position, such as `3 of 14 Healthy`.
     pub progress: String,
-    /// Items that the machine is waiting for, longest wait first.
+    /// Items that the rollout or deletion is waiting for, longest wait first.
     pub awaited: Vec<AwaitedItem>,
     /// Time left until the step's deadline, in seconds. `None` if there is no deadline or if it has passed.
     #[serde(rename = "secondsUntilDeadline")]
     pub deadline_in_seconds: Option<u64>,
     /// Problems that don't block progress on their own.
     pub warnings: Vec<String>,
-    /// User who paused the machine, the reason, and the length of the pause.
+    /// User who paused the rollout or deletion, the reason, and the length of the pause.
     #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
     /// Next position, such as `step 3, 6 Applications`.
@@ -71,8 +71,8 @@ impl Explanation {
         Self { progress: message.to_owned(), ..Self::new(format!("{end:?} {ago} ago after {took}"), at) }
     }
 
-    /// If the machine is paused, adds the pause and removes the deadline, because time spent in a pause
-    /// doesn't count toward the deadline.
+    /// If the machine is paused, adds the pause and removes the deadline. Deadlines don't include paused
+    /// time.
     pub(crate) fn set_paused(&mut self, paused: Option<&Attribution>) {
         if let Some(paused) = paused {
             let since = format_elapsed(self.at.since(paused.at));
@@ -126,7 +126,7 @@ pub(crate) fn join_names_by_place<'a>(places: impl Iterator<Item = (String, Vec<
 pub(crate) fn append_alternatives(reason: &str, done: &str, others: &str) -> String {
     match others {
         "" => format!("{reason}; no other Application can be {done} now"),
-        others => format!("{reason}; these can be {done} now: {others}"),
+        others => format!("{reason}; these Applications can be {done} now: {others}"),
     }
 }
 

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
-/// A notification. The state contains the same information, so a consumer can read a missed notification from
-/// there. Consumers detect repeated deliveries by the key.
+/// A notification. The key identifies repeated deliveries. A consumer that misses a notification can read the
+/// same information from the machine's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Milestone {
     /// Identifier, unique within its machine: a short string of letters, digits and dashes.
@@ -30,7 +30,7 @@ pub enum MilestoneReason {
     StepOpened,
     /// A step passed.
     StepPassed,
-    /// More Applications of a step failed than the step allows.
+    /// More Applications in a step failed than the step allows.
     StepFailed,
     /// A step's deadline passed before the step was complete.
     DeadlinePassed,

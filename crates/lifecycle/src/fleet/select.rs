@@ -1,4 +1,4 @@
-//! Assignment of Applications to steps, and the number of Applications that are updated at once.
+//! Assignment of Applications to steps, and limits on concurrent updates.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -66,7 +66,7 @@ impl fmt::Display for Expression {
     }
 }
 
-/// Step to which an Application is assigned.
+/// Step that an Application is assigned to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     /// Index of the first step that selects the Application, starting at 0. If this is `None`, no step
@@ -125,7 +125,7 @@ impl MaxUpdate {
 }
 
 impl From<i64> for MaxUpdate {
-    /// As in Argo CD, a negative value counts as 0.
+    /// Converts a limit from the specification. As in Argo CD, a negative value counts as 0.
     fn from(count: i64) -> Self {
         Self::Count(u32::try_from(count.max(0)).unwrap_or(u32::MAX))
     }
@@ -154,7 +154,7 @@ impl FromStr for MaxUpdate {
     }
 }
 
-/// Counts items as `u32`, the type of counts in events.
+/// Returns the number of items as `u32`, the type that events use for counts.
 pub(crate) fn count<T>(of: impl Iterator<Item = T>) -> u32 {
     u32::try_from(of.count()).unwrap_or(u32::MAX)
 }

@@ -23,9 +23,10 @@ use super::state::{
 use crate::machine::IllegalEvent;
 use overrides::Decision;
 
-/// Applies an event to a state. Only transitions change the stage, and [`advance`](super::advance()) decides
-/// transitions. They are `StageChanged`, and the events that start or end a state: `Accepted`, `Planned`,
-/// `RetryStarted` (back to the start of the attempt), `ReplanStarted` (back to planning) and `Finished`.
+/// Applies an event to a state. The stage changes only through transitions, which
+/// [`advance`](super::advance()) decides. Transitions are `StageChanged` and the events that start or end a
+/// state: `Accepted`, `Planned`, `RetryStarted` (back to the start of the attempt), `ReplanStarted` (back to
+/// planning) and `Finished`.
 pub fn apply(state: State, event: &OperationEvent) -> Result<State, IllegalEvent> {
     let illegal = |state: String| IllegalEvent { state, event: event_name(event) };
     match state {
@@ -379,8 +380,8 @@ fn renumber_results(operation: &mut Operation) {
     }
 }
 
-/// Returns the UID of the object that an attempt leaves behind. The next attempt needs the UID to delete the
-/// object according to the hook's policy, even if it never reaches the hook.
+/// Returns the UID of the hook object that an attempt leaves behind. The next attempt deletes this object
+/// according to the hook's policy, even if the attempt never reaches the hook.
 fn leftover_uid(task: &mut TaskState) -> Option<String> {
     let applied = task.applied.take().map(|applied| applied.uid).filter(|uid| !uid.is_empty());
     applied.or_else(|| task.leftover.take())

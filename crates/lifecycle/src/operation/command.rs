@@ -24,7 +24,7 @@ pub enum Command {
     Task {
         /// Position of the task in the plan.
         task: TaskId,
-        /// Attempt to which the command belongs.
+        /// Attempt that the command belongs to.
         attempt: u32,
         /// Command to execute.
         command: TaskCommand,
@@ -36,12 +36,12 @@ pub enum Command {
         task: TaskId,
     },
     /// Report observations of the namespaces that the operation writes to, as
-    /// [`Input::NamespaceObserved`](super::Input). Reports may be missing at first, because
+    /// [`Input::NamespaceObserved`](super::Input). The first reports may be missing, because
     /// [`Command::ReadNamespaces`] reads all of these namespaces at the end of a wave.
     WatchNamespaces,
     /// Read the namespaces that the operation writes to. Result: [`Input::NamespacesRead`](super::Input).
     ReadNamespaces,
-    /// Query a gate for a wave, and subscribe to it. The verdict and every later change arrive as
+    /// Query a gate for a wave, and subscribe to it. The first verdict and all later verdicts arrive as
     /// [`Input::Gate`](super::Input).
     AskGate {
         /// Position of the wave in the plan.
@@ -60,8 +60,8 @@ pub enum Subject {
     Claim,
     /// A task and its object.
     Task(TaskId),
-    /// A hook runner's work in one attempt. A runner may never return, so its subject differs from the
-    /// task's. The end of the hook and the next attempt therefore don't wait for the runner.
+    /// A hook runner's work in one attempt. A runner may never return, so it has a subject of its own.
+    /// Neither the end of the hook nor the next attempt waits for the runner.
     Runner(TaskId, u32),
     /// A gate, by name, regardless of the wave.
     Gate(String),

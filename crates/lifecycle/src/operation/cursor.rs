@@ -8,12 +8,12 @@ use super::rules::{OpenReason, is_blocking, target_namespaces};
 use super::state::{Cursor, OpenTasks, Operation, TaskState};
 
 impl Cursor {
-    /// Computes the cursor of an operation from all tasks of the current wave.
+    /// Computes the cursor of an operation from all tasks in the current wave.
     pub fn from_operation(operation: &Operation) -> Self {
         operation.current_wave().map_or_else(Self::default, |(index, _)| Self::for_wave(operation, index))
     }
 
-    /// Computes the cursor of a wave from all tasks of the wave.
+    /// Computes the cursor of a wave from all its tasks.
     pub(crate) fn for_wave(operation: &Operation, index: u32) -> Self {
         let mut cursor = Self { wave: Some(index), ..Self::default() };
         for (id, task, state) in operation.wave_tasks(index) {
@@ -132,7 +132,7 @@ impl Operation {
         }
     }
 
-    /// Returns the hooks of a wave.
+    /// Returns the hooks in a wave.
     pub(crate) fn wave_hooks(&self, index: u32) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
         let known = (self.cursor.wave == Some(index)).then_some(&self.cursor.hooks);
         let kept = known.into_iter().flatten().filter_map(|id| {
@@ -143,7 +143,7 @@ impl Operation {
         kept.chain(others.into_iter().flatten().filter(|(_, task, _)| task.is_hook()))
     }
 
-    /// Returns the tasks of a wave, starting with the first task that blocks later kind groups.
+    /// Returns the tasks in a wave, starting with the first task that blocks later kind groups.
     pub(crate) fn remaining_wave_tasks(
         &self,
         index: u32,

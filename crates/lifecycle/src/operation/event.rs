@@ -1,8 +1,8 @@
 //! Operation events for programs and users, derived from recorded events.
 //!
-//! An event depends only on a recorded event, and on the request and the plan that were recorded earlier.
-//! Reading the log later therefore produces the same events as listening while the operation is running. An
-//! event is identified by the sequence number of its recorded event.
+//! Each event is derived from a recorded event, and from the request and the plan that were recorded before
+//! it. Reading the log later therefore yields the same events as subscribing while the operation is running.
+//! The sequence number of the recorded event identifies the event.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ pub struct Event {
     pub operation: OperationId,
     /// Name of the operation's application, as in the request.
     pub application: String,
-    /// Sequence number of the recorded event, starting at 1. Within an operation, the numbers only increase.
-    /// Most recorded events are too detailed to be emitted, so many numbers are missing.
+    /// Sequence number of the recorded event, starting at 1. The numbers increase within an operation, but
+    /// have gaps: most recorded events are too detailed to be emitted.
     pub sequence: u64,
-    /// Time according to the clock of the engine that recorded the event. `None` for a few events without a
-    /// recorded time. These events closely follow the previous event.
+    /// Time according to the clock of the engine that recorded the event. `None` for a few kinds of events
+    /// that are recorded without a time. These events closely follow the previous event.
     pub at: Option<Timestamp>,
     /// Content of the recorded event, with objects instead of task IDs.
     pub what: EventKind,
@@ -37,7 +37,7 @@ pub struct Event {
 pub enum EventKind {
     /// The operation was accepted.
     Accepted,
-    /// A plan was created. If a plan is invalid, the next attempt creates a new plan.
+    /// The operation created a plan. If the plan is invalid, the next attempt creates a new plan.
     Planned {
         /// Number of waves.
         waves: usize,
@@ -271,8 +271,8 @@ impl EventEmitter {
         Self { sequence, info, plan, has_health_rules, is_cluster_silent }
     }
 
-    /// Creates an emitter that continues after recorded event number `sequence` although events were
-    /// compacted. `state` is a later state, and `events` contains the events to convert.
+    /// Creates an emitter that continues after recorded event number `sequence`, for a log whose earlier
+    /// events were compacted. `state` is a later state, and `events` contains the events to convert.
     pub fn from_later_state(state: &State, sequence: u64, events: &[OperationEvent]) -> Self {
         let later = Self::from_state(state, sequence);
         // If `events` contain a new plan, the events before the plan refer to an earlier plan, which is lost.

@@ -24,7 +24,8 @@ pub const GATE_NOT_ANSWERED: &str = "no result yet";
 pub const NOT_OBSERVED: &str = "not observed yet";
 /// Suffix of a problem's description while an engine is running the operation.
 pub const RETRYING: &str = "; trying again";
-/// Progress while another operation is running a hook with the same name as one of this operation's hooks.
+/// Progress text while another operation is running a hook with the same name as one of this operation's
+/// hooks.
 pub const PLACE_OCCUPIED: &str = "another operation is running the same hook";
 
 /// Explanation of what an operation is waiting for and why. Displayed as one sentence.
@@ -55,8 +56,8 @@ pub struct Explanation {
     /// Stored plan that the operation executes, and its approvals, such as `plan 3f2a9c41d07b, approved by
     /// ann`.
     pub plan: Option<String>,
-    /// Users' overrides of single tasks, such as `skipped by ann (the database is away): Deployment
-    /// shop/api`.
+    /// Users' overrides of individual tasks, such as
+    /// `skipped by ann (the database is away): Deployment shop/api`.
     #[serde(rename = "overrides")]
     pub overridden: Vec<String>,
     /// Next position, such as `wave 3, 6 objects`.
@@ -424,8 +425,8 @@ fn describe_applied(operation: &Operation, index: u32) -> String {
     format!("{done} of {all} applied")
 }
 
-/// Returns the items that the applying step is waiting for: definitions that the next group may need, hooks
-/// whose name was taken again, resources that must be recreated, and failing calls.
+/// Returns the items that the applying step is waiting for. These are definitions that the next group may
+/// need, hooks whose name was taken again, resources that must be recreated, and failing calls.
 fn applying_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
     let definitions = operation
         .current_apply_group(index)

@@ -48,7 +48,7 @@ pub enum Input {
     Answer {
         /// Position of the task in the plan.
         task: TaskId,
-        /// Attempt to which the command belongs. Results of commands from older attempts are ignored.
+        /// Attempt that the command belongs to. Results of commands from older attempts are ignored.
         attempt: u32,
         /// The cluster's response, or the error that occurred instead.
         answer: Answer,
@@ -89,7 +89,7 @@ pub enum Input {
     },
     /// Verdict of a gate. A repeated verdict is ignored.
     Gate {
-        /// Position of the wave for which the gate was queried.
+        /// Position of the gate's wave.
         wave: u32,
         /// Name of the gate, such as `window:night`.
         gate: String,
@@ -144,7 +144,7 @@ pub enum Input {
         /// Reason. May be empty.
         reason: String,
     },
-    /// A user skips, marks as done or retries one task, or the unfinished tasks of a wave.
+    /// A user skips, marks as done or retries one task, or all unfinished tasks in a wave.
     Override {
         /// Type of override.
         what: Override,
@@ -231,8 +231,8 @@ pub enum PruneResult {
     Gone,
     /// The deletion has started.
     DeletionStarted,
-    /// The object was not pruned. After the plan was created, the object was moved to another application, or
-    /// an annotation was added that keeps it.
+    /// The object was not pruned. Since the plan was created, it was moved to another application or received
+    /// an annotation that protects it.
     LeftAlone {
         /// Reason, as shown in results, such as `ignored (no prune)`.
         reason: String,

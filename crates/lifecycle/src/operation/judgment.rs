@@ -1,5 +1,4 @@
-//! Interpretation of an observation for the task that wrote the object (see the specification, on judging
-//! running tasks from the live object).
+//! Interpretation of an observation for the task that wrote the object.
 
 use tidegate_model::{Evidence, Health, HealthStatus, ObservedState, OperationPhase};
 

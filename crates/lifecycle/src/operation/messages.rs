@@ -1,5 +1,4 @@
-//! Exact messages, which scripts of users may match (see the specification, on the result model and
-//! messages).
+//! Exact messages, which users' scripts may match.
 
 mod overrides;
 mod paused;
@@ -105,7 +104,8 @@ pub(crate) fn describe_failures(operation: &Operation, sync_fail: bool) -> Vec<S
     failures
 }
 
-/// Error message for an operation that can't start because another operation is working on the application.
+/// Returns the error message for an operation that can't start because another operation is working on the
+/// application.
 pub(crate) fn claim_refused_message(header: &Header, holder: &ClaimHolder) -> String {
     format!(
         "application {} has another operation running: {holder}; wait for it with `tidegate sync --queue` or `tidegate app sync --policy queue`, or \
@@ -114,8 +114,8 @@ pub(crate) fn claim_refused_message(header: &Header, holder: &ClaimHolder) -> St
     )
 }
 
-/// Error message for an operation that lost its claim. Another operation is working on the application, or
-/// has done so in the meantime.
+/// Returns the error message for an operation that lost its claim. Another operation is working on the
+/// application, or has done so in the meantime.
 pub(crate) fn claim_lost_message(header: &Header, holder: Option<&ClaimHolder>) -> String {
     let application = &header.request.application;
     let who = match holder {
@@ -123,8 +123,9 @@ pub(crate) fn claim_lost_message(header: &Header, holder: Option<&ClaimHolder>) 
         None => "was taken by another operation, which has ended".to_owned(),
     };
     format!(
-        "the claim on application {application} {who}: it expired without a renewal, or its Lease was changed. This operation stops \
-         without writing anything else and leaves its running hooks in place; sync again when the other operation has finished"
+        "the claim on application {application} {who}: it expired without a renewal, or its Lease was \
+         changed. This operation stops without writing anything else and leaves its running hooks in place; \
+         sync again when the other operation finishes"
     )
 }
 
@@ -135,7 +136,7 @@ pub(crate) const NOT_STOPPED: &str = "Failed to delete: the cluster did not resp
 pub(crate) const NOT_RELEASED: &str = "Failed to remove hook finalizer: the cluster did not respond before the termination had to end; remove \
      the finalizer manually";
 
-/// Message of a superseded operation.
+/// Returns the message of a superseded operation.
 pub(crate) fn superseded_message(by: &ClaimHolder) -> String {
     format!("{SUPERSEDED_PREFIX}{by}")
 }
@@ -153,7 +154,8 @@ pub(crate) fn with_cause(what: &str, cause: &str) -> String {
     }
 }
 
-/// Message of an object that still exists although its deletion was requested, with the reason if known.
+/// Returns the message of an object that still exists although its deletion was requested. Includes the
+/// reason if known.
 pub(crate) fn deletion_message(reason: &str) -> String {
     if reason.is_empty() { DELETION_PENDING.to_owned() } else { format!("{DELETION_PENDING}; {reason}") }
 }
@@ -185,8 +187,8 @@ pub(crate) fn namespace_lost_early_message(name: &str, loss: Loss) -> String {
     format!("{}, and this operation writes objects to it; sync again{when}", loss.describe(name))
 }
 
-/// Message of an attempt whose dry run failed. The results list the failed objects. The message also lists
-/// missing namespaces, because they may have been deleted during the previous attempt.
+/// Returns the message of an attempt whose dry run failed. The results list the failed objects. The message
+/// also lists missing namespaces, because they may have been deleted during the previous attempt.
 pub(crate) fn dry_run_failed_message(operation: &Operation) -> String {
     let absent = |name: &str| {
         // All versions of the API server use this phrase.
@@ -235,7 +237,7 @@ impl Loss {
     }
 }
 
-/// Message for a plan that both prunes a namespace and writes to it.
+/// Returns the error message for a plan that both prunes a namespace and writes to it.
 pub(crate) fn namespace_pruned_message(name: &str, inside: &Task) -> String {
     let advice = match inside.phase {
         Phase::PostDelete => "keep it with the sync option Delete=false",
@@ -247,7 +249,7 @@ pub(crate) fn namespace_pruned_message(name: &str, inside: &Task) -> String {
     )
 }
 
-/// Lists the failed hooks of a deletion wave in Argo CD's format.
+/// Lists a deletion wave's failed hooks in Argo CD's format.
 pub(crate) fn deletion_hook_failures(operation: &Operation, index: u32) -> Option<String> {
     operation.header.request.deletion?;
     let phase = operation.wave(index)?.phase;
@@ -257,7 +259,7 @@ pub(crate) fn deletion_hook_failures(operation: &Operation, index: u32) -> Optio
     (!names.is_empty()).then(|| format!("{phase} hook(s) failed: {}", names.join(", ")))
 }
 
-/// Message of an invalid plan, with its errors.
+/// Returns the message of an invalid plan, with its errors.
 pub(crate) fn invalid_plan_message(errors: &[&str]) -> String {
     format!("{NOT_VALID}: {}", errors.join("; "))
 }
@@ -271,13 +273,12 @@ fn format_time_of_day(at: Timestamp) -> String {
     format!("{hour}:{minute:02}{half}")
 }
 
-/// Error message for a hook whose health couldn't be determined (see the specification, on judging running
-/// tasks).
+/// Returns the error message for a hook whose health couldn't be determined.
 pub(crate) fn unknown_health_message(reason: &str) -> String {
     format!("failed to get resource health: {reason}")
 }
 
-/// Message of an object that should exist but doesn't.
+/// Returns the message of an object that should exist but doesn't.
 pub(crate) fn missing_object_message(task: &Task) -> String {
     format!("Resource {} is missing, it might have been deleted", task.key().in_messages())
 }
@@ -522,7 +523,7 @@ impl Operation {
     }
 }
 
-/// Message of a hook that exceeded its deadline.
+/// Returns the message of a hook that exceeded its deadline.
 pub(crate) fn hook_deadline_message(task: &Task) -> String {
     let timeout = task.hook.as_ref().and_then(|hook| hook.timeout).unwrap_or_default();
     format!("hook did not complete within {}", tidegate_model::format_duration(timeout))

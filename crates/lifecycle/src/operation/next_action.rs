@@ -14,7 +14,7 @@ use crate::NextAction;
 #[cfg(test)]
 mod tests;
 
-/// Event that an operation is waiting for, or the operation's result. Each variant results in a next action.
+/// Event that an operation is waiting for, or the operation's result. Each variant maps to a next action.
 #[derive(Clone, Debug, PartialEq)]
 enum Wait<'a> {
     /// The operation hasn't been recorded yet.
@@ -171,10 +171,10 @@ impl Wait<'_> {
             Self::Record => NextAction::wait("the operation is recorded"),
             Self::Unpause => NextAction::run(format!("tidegate ops unpause {id}"), "continues the operation"),
             Self::OtherClaim(holder) => NextAction::wait(&format!("{holder} ends")).or(&terminate),
-            Self::Claim => NextAction::wait("the operation has acquired the claim"),
+            Self::Claim => NextAction::wait("the operation acquires the claim"),
             Self::LostClaim => NextAction::nothing("the operation ends because another operation took its claim"),
             Self::Plan => NextAction::wait("the plan is ready"),
-            Self::DryRun => NextAction::wait("the server has validated the manifests"),
+            Self::DryRun => NextAction::wait("the server validates the manifests"),
             Self::NextWave => NextAction::wait("the next wave opens"),
             Self::Approval => NextAction::run(format!("tidegate ops approve {id}"), "opens the wave"),
             Self::Confirmation => {
@@ -185,7 +185,7 @@ impl Wait<'_> {
                 NextAction::wait(&format!("another operation in the group {group} ends"))
             }
             Self::Gate(gate, reason) => NextAction::wait(&format!("the gate {gate} opens ({reason})")),
-            Self::Gates => NextAction::wait("the gates have reported their results"),
+            Self::Gates => NextAction::wait("the gates report their results"),
             Self::Deletions => NextAction::wait("the deletions are requested"),
             Self::GoneCheck => NextAction::wait("the deleted objects no longer exist"),
             Self::Gone(task) => describe_command(task, to, "shows what blocks the deletion").or(&format!(
@@ -193,16 +193,16 @@ impl Wait<'_> {
                 describe_task(task)
             )),
             Self::OtherHook(other) => {
-                NextAction::wait(&format!("operation {other} has finished running the hook")).or(&terminate)
+                NextAction::wait(&format!("operation {other} finishes running the hook")).or(&terminate)
             }
             Self::Call(task) => {
                 NextAction::wait(&format!("the cluster accepts the call for {}", describe_task(task))).or(&terminate)
             }
-            Self::Manifests => NextAction::wait("the manifests of the wave are applied"),
+            Self::Manifests => NextAction::wait("the wave's manifests are applied"),
             Self::Observation(task) => NextAction::wait(&format!("{} is observed", describe_task(task))),
             Self::Hook(task) => {
                 let output = format!("tidegate ops output {id}");
-                let effect = format!("prints the output of {}; the operation continues when the hook has finished", describe_task(task));
+                let effect = format!("prints the output of {}; the operation continues when the hook finishes", describe_task(task));
                 NextAction::run(output, &effect).or(&terminate)
             }
             Self::Health(task) => describe_command(task, to, health_effect(to)).or(&format!(
@@ -215,11 +215,11 @@ impl Wait<'_> {
             Self::Settling(until) => {
                 NextAction::wait(&format!("the wave has stayed healthy until {until}"))
             }
-            Self::Namespaces => NextAction::wait("the namespaces of the wave are checked"),
+            Self::Namespaces => NextAction::wait("the wave's namespaces are checked"),
             Self::Attempt(attempt, at) => {
                 NextAction::wait(&format!("attempt {attempt} starts at {at}")).or(&terminate)
             }
-            Self::Stop => NextAction::nothing("the operation ends when its running hooks have stopped"),
+            Self::Stop => NextAction::nothing("the operation ends when its running hooks stop"),
             Self::CleanUp => NextAction::nothing("the operation ends when its hooks are cleaned up"),
             Self::Succeeded => succeeded_action(),
             Self::Checked => NextAction::change("to write the changes, request the sync without a dry run"),
@@ -254,7 +254,7 @@ fn describe_command(task: &Task, to: &Destination, effect: &str) -> NextAction {
     NextAction::run(command, effect)
 }
 
-/// Returns the object's name for kubectl, such as `Deployment.apps/api`.
+/// Returns the object's kind, group and name as kubectl expects them, such as `Deployment.apps/api`.
 fn qualified_name(task: &Task) -> String {
     let (group, kind) = (&task.gvk.group, &task.gvk.kind);
     let dot = if group.is_empty() { "" } else { "." };

@@ -291,7 +291,7 @@ impl CommandCollector {
         }
     }
 
-    /// Adds the commands for one task of a wave that is waiting for health.
+    /// Adds the commands for one task in a wave that is waiting for health.
     fn collect_waiting_task(&mut self, operation: &Operation, id: TaskId) {
         let Some((task, state)) = operation.task(id) else { return };
         if task.is_hook() {

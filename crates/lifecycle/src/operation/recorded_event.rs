@@ -165,7 +165,7 @@ pub enum OperationEvent {
     HookDeleted {
         /// The hook. The operation doesn't touch its object after this event.
         task: TaskId,
-        /// Error from the deletion, with which the hook ends in `Error`. `None` if the object was deleted.
+        /// Error from the deletion, which ends the hook in `Error`. `None` if the object was deleted.
         error: Option<String>,
     },
     /// A deadline passed.

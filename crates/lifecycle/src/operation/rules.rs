@@ -20,8 +20,8 @@ pub(crate) use task::{
     needs_establishment, target_namespaces,
 };
 
-/// Time for which an object must look healthy after it was written, if the object's kind doesn't show that
-/// its health refers to the new spec.
+/// Time that an object must look healthy after it was written, if the object's kind doesn't show that its
+/// health refers to the new spec.
 pub(crate) const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 const ARGO_APPLICATION: (&str, &str) = ("argoproj.io", "Application");
@@ -88,8 +88,8 @@ impl Operation {
         if self.cursor.wave == Some(index) { self.cursor.is_final } else { self.is_last_wave(index) }
     }
 
-    /// Computes [`Operation::is_final_wave`] from the plan. Waves whose tasks were all skipped count as
-    /// following waves.
+    /// Computes [`Operation::is_final_wave`] from the plan. A later wave counts even if all of its tasks were
+    /// skipped.
     pub(crate) fn is_last_wave(&self, index: u32) -> bool {
         let does = |index| self.wave_tasks(index).any(|(_, task, _)| task.action != Action::Unchanged);
         !self.waves_from(index.saturating_add(1), false).any(does)
@@ -100,9 +100,8 @@ impl Operation {
         self.wave_hooks(index).next().is_some()
     }
 
-    /// Returns true if the wave's resources must become healthy before the wave passes (see the
-    /// specification, on consequences that matter). The last wave waits only if the request says so, or if it
-    /// has a hook and the plan has several steps.
+    /// Returns true if the wave's resources must become healthy before the wave passes. The last wave waits
+    /// only if the request says so, or if it has a hook and the plan has several steps.
     pub(crate) fn needs_healthy_resources(&self, index: u32) -> bool {
         self.is_blocking_wave(index) || self.needs_healthy_application(index)
     }
@@ -122,9 +121,9 @@ impl Operation {
         self.is_sync_fail_wave(index) || self.has_wave_failed(index)
     }
 
-    /// Returns the resources of a wave whose outcome depends on their health. If another wave follows, or the
-    /// wave has hooks, these are all of its resources. If only the application's health is awaited, they are
-    /// the resources that affect that health.
+    /// Returns the resources in a wave whose outcome depends on their health. These are all resources if
+    /// another wave follows or the wave has hooks. If only the application's health is awaited, they are the
+    /// resources that affect it.
     pub(crate) fn health_scope(&self, index: u32) -> HealthScope {
         if self.is_blocking_wave(index) || self.has_hooks(index) {
             HealthScope::All
@@ -146,7 +145,7 @@ impl Operation {
     }
 
     /// Returns the phase of a task according to its health, or `None` while the phase is undecided. A missing
-    /// or unknown child doesn't degrade an app of apps (see the specification, on application health).
+    /// or unknown child Application doesn't degrade an app of apps.
     pub(crate) fn task_phase_from_health(&self, task: &Task, status: HealthStatus) -> Option<OperationPhase> {
         let is_child = (task.gvk.group.as_str(), task.gvk.kind.as_str()) == ARGO_APPLICATION;
         let tells_nothing = matches!(status, HealthStatus::Missing | HealthStatus::Unknown);
@@ -157,7 +156,7 @@ impl Operation {
     }
 
     /// Returns true if the wave must wait until pruned objects no longer exist before it applies manifests.
-    /// Otherwise, the wave waits for the deletions at its end.
+    /// Otherwise, it waits for the deletions at its end.
     pub(crate) fn should_await_deletions(&self, index: u32) -> bool {
         !self.is_final_wave(index) || self.has_hooks(index) || self.header.request.wait == WaitFor::Healthy
     }
@@ -171,8 +170,8 @@ impl Operation {
         !self.namespaces.is_empty() && !self.is_sync_fail_wave(index) && is_end
     }
 
-    /// Returns a prune of a namespace that the plan also writes to, and the error message. Returns `None` if
-    /// no prune has this problem. PreDelete hooks don't count, because they end before any object is pruned.
+    /// Returns the prune of a namespace that the plan also writes to, with an error message, or `None` if
+    /// there is no such prune. PreDelete hooks don't count, because they end before any object is pruned.
     pub(crate) fn pruned_namespace_in_use(&self) -> Option<(TaskId, String)> {
         let mut pruned = self
             .plan
@@ -204,7 +203,7 @@ impl Operation {
         is_tried && self.has_wave_failed(index) && failed.all(|(_, task, state)| refused(task, state))
     }
 
-    /// Returns true if any task of the wave has failed.
+    /// Returns true if any task in the wave has failed.
     pub(crate) fn has_wave_failed(&self, index: u32) -> bool {
         if self.cursor.wave == Some(index) {
             return self.cursor.unsuccessful_count > 0;
@@ -213,7 +212,7 @@ impl Operation {
     }
 
     /// Returns the reason why a task keeps its wave open, or `None` if it doesn't. The flag is true if the
-    /// object's observed health counts only after it has persisted for some time.
+    /// object's observed health counts only after it has persisted for the settle time.
     pub(crate) fn open_reason(&self, task: &Task, state: &TaskState) -> Option<(OpenReason, bool)> {
         let open = match state.progress {
             Progress::Stopping { .. } => OpenReason::Hook,
@@ -227,7 +226,7 @@ impl Operation {
     }
 
     /// Returns the task's outcome according to weak evidence, and the time from which this evidence counts.
-    /// `None` without weak evidence.
+    /// Returns `None` if there is no weak evidence.
     pub(crate) fn weak_verdict(&self, task: &Task, state: &TaskState) -> Option<(Timestamp, OperationPhase)> {
         let seen = state.health.as_ref().filter(|seen| !seen.fresh)?;
         let applied = state.applied.as_ref()?;
@@ -275,7 +274,7 @@ impl Operation {
             .take_while(move |(_, task, _)| *kind.get_or_insert(&task.gvk.kind) == &task.gvk.kind)
     }
 
-    /// Returns true if all manifests of a wave were either applied or rejected.
+    /// Returns true if all manifests in a wave were either applied or rejected.
     pub(crate) fn is_fully_applied(&self, index: u32) -> bool {
         self.remaining_wave_tasks(index)
             .filter(|(_, task, _)| task.action.writes_manifest())
@@ -370,8 +369,8 @@ impl Operation {
         self.attempt.saturating_sub(1)
     }
 
-    /// Returns the error message if the operation couldn't create its destination namespace. In that case,
-    /// nothing else can succeed, not even SyncFail hooks.
+    /// Returns the error message if the operation couldn't create its destination namespace. Nothing else can
+    /// succeed without the namespace, not even SyncFail hooks.
     pub(crate) fn namespace_error(&self) -> Option<&str> {
         let wanted = &self.header.request.namespace;
         self.all_tasks()
@@ -408,7 +407,7 @@ impl Operation {
         (state.progress == Progress::Running).then_some(started + timeout)
     }
 
-    /// Returns the time for which a weak health verdict must persist before it counts.
+    /// Returns the time that a weak health verdict must persist before it counts.
     pub(crate) fn settle_time(&self) -> Duration {
         self.header.request.wave_delay.unwrap_or(SETTLE_TIME)
     }

@@ -15,7 +15,7 @@ use super::state::Operation;
 pub enum Scope {
     /// One task.
     Task(TaskSelector),
-    /// The unfinished tasks of a wave.
+    /// The unfinished tasks in a wave.
     Wave(WaveSelector),
 }
 
@@ -57,7 +57,7 @@ pub enum InvalidScope {
          starting at 1"
     )]
     Wave(String),
-    /// Both a task and a wave are specified, or none of them.
+    /// Both a task and a wave are specified, or neither.
     #[error("name either a task or a wave")]
     Neither,
     /// The string is not a phase.
@@ -187,7 +187,7 @@ impl Operation {
         self.plan.tasks_with_ids().filter(|(_, task)| name.matches(task)).map(|(id, _)| id).collect()
     }
 
-    /// Returns the tasks of a wave, or `None` if the wave doesn't exist.
+    /// Returns the tasks in a wave, or `None` if the wave doesn't exist.
     pub(super) fn find_wave_tasks(&self, choice: WaveSelector) -> Option<Vec<TaskId>> {
         let names = (0..).zip(self.wave_names());
         let waves = names.zip(&self.plan.waves).filter(|((index, name), _)| choice.matches(*index, *name));

@@ -78,8 +78,8 @@ impl State {
         matches!(self, Self::Running(operation) if operation.should_end_immediately())
     }
 
-    /// Returns true if the operation assesses objects and its recorded health rules differ from the given
-    /// rules.
+    /// Returns true if the operation assesses objects and its recorded health rules differ from the rules
+    /// with this digest.
     pub fn needs_health_rules(&self, digest: Digest) -> bool {
         let Self::Running(operation) = self else { return false };
         operation.header.health_rules.as_ref().is_none_or(|known| known.digest != digest)

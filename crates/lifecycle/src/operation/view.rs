@@ -1,4 +1,4 @@
-//! Output format of operations. Users and programs rely on the field names, which are stable.
+//! Output format of operations. The field names are stable, because users and programs rely on them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,11 +25,11 @@ pub struct OperationView {
     /// `Running`, `Terminating`, or the final phase: `Succeeded`, `Failed` or `Error`.
     pub phase: OperationPhase,
     /// Same as `phase`, except for an operation that another operation superseded: its outcome is
-    /// `Superseded`, and its phase is `Failed`.
+    /// `Superseded` and its phase is `Failed`.
     #[serde(default)]
     pub outcome: OperationOutcome,
-    /// Requester. `None` if unknown. For a deletion, this also includes the reason and other details of the
-    /// request.
+    /// User or program that started the operation. `None` if unknown. For a deletion, the field also contains
+    /// the reason and other details of the request.
     #[serde(default)]
     pub initiated_by: Option<String>,
     /// Reason for the request. `None` if no reason was provided.
@@ -42,21 +42,21 @@ pub struct OperationView {
     pub message: String,
     /// Time at which the operation was accepted, before planning.
     pub started_at: Timestamp,
-    /// End time, or `None` while the operation is running.
+    /// End time. `None` while the operation is running.
     pub finished_at: Option<Timestamp>,
     /// Number of retries.
     pub retry_count: u32,
     /// User who paused the operation, while it is paused.
     pub paused_by: Option<String>,
-    /// User who terminated the operation, and the reason. Absent if no user terminated it, or if it hasn't
-    /// been planned yet.
+    /// User who terminated the operation, and the reason. Absent if no user did, or if the operation was
+    /// never planned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminated_by: Option<String>,
     /// Treatment of the application's objects, if the operation deletes the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Cascade>,
-    /// True for a dry run, which doesn't write to the cluster. Absent for all other operations, and for
-    /// operations whose events were compacted.
+    /// True for a dry run, which doesn't write to the cluster; otherwise absent. Also absent if the
+    /// operation's events were compacted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
     /// Waves of the plan.
@@ -66,12 +66,12 @@ pub struct OperationView {
     /// Last log lines of failed hooks.
     #[serde(default)]
     pub hook_logs: Vec<HookLogView>,
-    /// Findings of the plan.
+    /// Warnings and errors found during planning.
     pub warnings: Vec<Warning>,
-    /// Claim of the operation, or `None` if it runs without a claim.
+    /// The operation's claim. `None` if the operation runs without a claim.
     #[serde(default)]
     pub claim: Option<ClaimView>,
-    /// Health rules in use, or `None` until the operation is planned.
+    /// Health rules in use. `None` until the operation is planned.
     #[serde(default)]
     pub health_rules: Option<HealthRulesView>,
 }
@@ -89,7 +89,7 @@ impl OperationView {
 }
 
 impl WaveView {
-    /// Returns the wave's state in human-readable form. Returns `Skipped` only if a user skipped tasks of the
+    /// Returns the wave's state in human-readable form. Returns `Skipped` only if a user skipped tasks in the
     /// wave.
     pub fn describe_state(&self) -> &str {
         match self.state.as_str() {
@@ -114,9 +114,9 @@ pub struct ExecutedPlanView {
     /// Hash that identifies the plan: the SHA-256 of its content in hexadecimal. The first 12 digits are
     /// enough for display.
     pub hash: String,
-    /// Time at which the plan was computed from the cluster state.
+    /// Time at which the plan was computed from the cluster's state.
     pub created_at: Timestamp,
-    /// Approvals with the user, time and reason, in order. Empty if no approval was needed.
+    /// Approvals in order, each with the user, the time and the reason. Empty if no approval was needed.
     pub approvals: Vec<PlanApproval>,
 }
 
@@ -139,7 +139,7 @@ impl ExecutedPlanView {
 pub struct HealthRulesView {
     /// Current rules.
     pub digest: String,
-    /// Time from which the current rules apply to this operation.
+    /// Time since which the current rules have applied to the operation.
     pub since: Timestamp,
     /// Previous rules, if the rules changed while the operation was running.
     #[serde(rename = "previous")]
@@ -153,7 +153,7 @@ impl From<&ActiveHealthRules> for HealthRulesView {
     }
 }
 
-/// Claim of an operation in the output format.
+/// An operation's claim, in the output format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimView {
@@ -161,11 +161,11 @@ pub struct ClaimView {
     pub state: ClaimStatus,
     /// The claim's Lease as `namespace/name`, while the operation holds the claim.
     pub lease: Option<String>,
-    /// Number of holders so far, while the operation holds the claim.
+    /// Number of holders that the claim has had, while the operation holds it.
     pub epoch: Option<u64>,
     /// Time at which the operation acquired the claim or started to wait for it.
     pub since: Option<Timestamp>,
-    /// The other operation that holds the claim.
+    /// Operation that holds the claim, if it isn't this operation.
     pub holder: Option<ClaimHolder>,
     /// Reason why no claim is available, as returned by the cluster.
     pub reason: Option<String>,
@@ -220,8 +220,9 @@ pub struct WaveView {
     /// Number within the phase, from the `sync-wave` annotations of the wave's objects. May be negative.
     /// Deletions use the same numbers, in descending order.
     pub wave: i64,
-    /// `Pending`, `Passed`, `Failed`, `Stopped` (the wave ended early), `Skipped` (no work to do, or never
-    /// reached), or the current step: `Held`, `Pruning` … `Settling`.
+    /// State of the wave. Before its work: `Pending`. During its work: `Held`, `DryRun`, `Pruning`,
+    /// `AwaitingGone`, `Clearing`, `Applying`, `AwaitingHealth`, `Settling` or `Verifying`. After its work:
+    /// `Passed`, `Failed`, `Stopped` (ended early) or `Skipped` (nothing to do, or never reached).
     pub state: String,
     /// Number of objects in the wave.
     pub tasks: u32,
@@ -231,7 +232,7 @@ pub struct WaveView {
     /// Number of objects that the wave prunes.
     #[serde(default)]
     pub prunes: u32,
-    /// Number of finished objects, not including failed and skipped objects.
+    /// Number of finished objects, excluding failed and skipped objects.
     pub done: u32,
     /// Number of objects that a user skipped.
     #[serde(default)]
@@ -240,7 +241,7 @@ pub struct WaveView {
     pub opened_at: Option<Timestamp>,
     /// Time at which the wave's last manifest was applied.
     pub applied_at: Option<Timestamp>,
-    /// Time at which the wave passed. `None` for a failed wave, except in the SyncFail phase.
+    /// Time at which the wave passed. `None` until then, and for a failed wave outside the SyncFail phase.
     pub passed_at: Option<Timestamp>,
 }
 

@@ -42,8 +42,8 @@ fn end_rollout(end: End, message: String, stops: bool, now: Timestamp) -> Vec<Ev
     move_to(Stage::Ending { end, message, stops }, now)
 }
 
-/// Moves to the first open step, or to the end. A step that had passed and is open again continues without
-/// waiting for its gates.
+/// Moves to the first open step, or to the end. If a passed step is open again, the rollout doesn't wait for
+/// its gates a second time.
 fn move_to_next_stage(rollout: &Rollout, now: Timestamp) -> Vec<Event> {
     let Some(step) = rollout.first_open_step() else {
         return end_rollout(End::Completed, messages::completed_message(rollout), false, now);
@@ -70,7 +70,7 @@ fn advance_rolling(rollout: &Rollout, step: u32, now: Timestamp) -> Vec<Event> {
     if late.is_empty() { promote_members(rollout, step, WorkKind::Sync, now) } else { late }
 }
 
-/// Returns the events for a failed step, or `None` if the rollout of the step continues.
+/// Returns the events for a failed step, or `None` if the step continues.
 fn detect_step_failure(rollout: &Rollout, step: u32, now: Timestamp) -> Option<Vec<Event>> {
     let state = rollout.step(step)?;
     if let Some(Failure { cause, message }) = state.failed.clone() {
@@ -113,7 +113,7 @@ fn handle_overdue(rollout: &Rollout, step: u32, now: Timestamp) -> Vec<Event> {
     late.map(|(name, _)| event(name)).collect()
 }
 
-/// Promotes the next Applications of a step, in the order of their names.
+/// Promotes the next Applications in a step, in the order of their names.
 fn promote_members(rollout: &Rollout, step: u32, work: WorkKind, now: Timestamp) -> Vec<Event> {
     rollout
         .members_in_step(step)

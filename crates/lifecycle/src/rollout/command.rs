@@ -15,8 +15,8 @@ pub enum Command {
     },
     /// Ensure that the operation exists and is running. Report its state as
     /// [`Input::OperationReported`](super::Input), beginning with the current state, until the operation has
-    /// finished or the call has failed. When this subscription ends, an operation that has begun continues,
-    /// and any other operation is withdrawn.
+    /// finished or the call has failed. When this subscription ends, the operation continues if it has begun,
+    /// and is withdrawn otherwise.
     Run {
         /// Name of the Application.
         member: String,

@@ -74,7 +74,7 @@ fn find_member<'a>(state: &'a State, name: &str) -> Option<&'a Member> {
     state.rollout()?.members.get(name)
 }
 
-/// Returns the Applications that left and that the state still contains, without their progress.
+/// Returns the departed Applications that the state still contains, without their progress.
 pub(super) fn departed_from_state(rollout: &Rollout) -> Vec<DepartedMemberView> {
     let gone = rollout.members.iter().filter(|(_, member)| member.progress == Progress::Gone);
     let left = |(name, member): (&String, &Member)| DepartedMemberView {

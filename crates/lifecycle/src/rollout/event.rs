@@ -236,7 +236,7 @@ pub enum Event {
 pub struct MemberRecord {
     /// Name of the Application.
     pub name: String,
-    /// Step to which the Application is assigned.
+    /// Step that the Application is assigned to.
     pub place: Assignment,
     /// Target of the Application.
     pub target: Target,

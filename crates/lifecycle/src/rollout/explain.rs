@@ -119,7 +119,7 @@ fn explain_rolling(rollout: &Rollout, step: u32, now: Timestamp) -> Explanation 
 }
 
 /// Returns the Applications that the rollout is waiting for, longest wait first. Omits Applications that only
-/// wait for other Applications. If users sync a step's Applications themselves, none are omitted.
+/// wait for other Applications, unless users sync the step's Applications themselves.
 fn awaited_members(rollout: &Rollout, step: Option<u32>, now: Timestamp) -> Vec<AwaitedItem> {
     let members = rollout.members.iter().filter(|(_, member)| match step {
         Some(step) => member.place.step == Some(step) && !rollout.is_settled(member),
@@ -188,7 +188,7 @@ fn warnings(rollout: &Rollout) -> Vec<String> {
     if rollout.new_targets.is_some() {
         let then = match rollout.options.on_new_targets {
             OnNewTargets::Supersede => "this rollout ends at the next safe point",
-            OnNewTargets::Finish => "a rollout to them starts when this one has ended",
+            OnNewTargets::Finish => "a rollout to them starts when this rollout ends",
         };
         warnings.push(format!("the ApplicationSet has new targets: {then}"));
     }

@@ -48,7 +48,7 @@ pub enum Input {
     },
     /// Verdict of a gate. A repeated verdict is ignored.
     Gate {
-        /// Index of the step for which the gate was queried, starting at 0.
+        /// Index of the gate's step, starting at 0.
         step: u32,
         /// Name of the gate.
         gate: String,
@@ -97,9 +97,9 @@ pub enum UserRequest {
         /// Number of the step, starting at 1. `None` for the step that is waiting for approval now.
         step: Option<u32>,
     },
-    /// Continue without an Application, or without all Applications of a step that aren't Healthy.
+    /// Continue without an Application, or without all Applications in a step that aren't Healthy.
     Skip(Scope),
-    /// Try again to deploy an Application's target, or the targets of all failed Applications of a step.
+    /// Try again to deploy an Application's target, or the targets of all failed Applications in a step.
     Retry(Scope),
     /// Don't start any more work. Running work continues, and the pause doesn't count toward deadlines.
     Pause,
@@ -143,8 +143,7 @@ pub enum OperationReport {
 /// State of an Application at a specific time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberObservation {
-    /// Newest operation of the Application that succeeded and had finished *before* the Application was
-    /// compared.
+    /// The Application's newest successful operation that had finished *before* the Application was compared.
     pub operation: Option<OperationId>,
     /// Target that this operation deployed.
     pub deployed: Option<Target>,

@@ -1,5 +1,5 @@
-//! Messages, which scripts of users may match. If Argo CD has the same state of an Application, the message
-//! is identical to Argo CD's (`status.applicationStatus[].message`).
+//! Messages, which users' scripts may match. For a state that also exists in Argo CD, the message is
+//! identical to Argo CD's (`status.applicationStatus[].message`).
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) const RESYNC_MESSAGE: &str = "Application needs another sync, setting
 /// Prefix of a delay that isn't caused by a sync window.
 const APPROVAL_PREFIX: &str = "the approval of its plan: ";
 
-/// Returns the description of a sync's delay that is caused by a missing approval.
+/// Describes a sync's delay that a missing approval causes.
 pub(super) fn missing_approval_message(plan: &str) -> String {
     format!("{APPROVAL_PREFIX}{plan}")
 }
@@ -30,7 +30,7 @@ pub(super) fn is_missing_approval(window: &str) -> bool {
     window.starts_with(APPROVAL_PREFIX)
 }
 
-/// Completes the description of a sync's delay for a message.
+/// Formats a delay for a message. Adds that a sync window causes the delay unless an approval is missing.
 pub(super) fn delay_message(window: &str) -> String {
     if is_missing_approval(window) { window.to_owned() } else { format!("a sync window: {window}") }
 }

@@ -10,7 +10,7 @@ use crate::operation::Verdict;
 #[cfg(test)]
 mod tests;
 
-/// Event that a rollout is waiting for, or the rollout's result. Each variant results in a next action.
+/// Event that a rollout is waiting for, or the rollout's result. Each variant maps to a next action.
 #[derive(Clone, Debug, PartialEq)]
 enum Wait<'a> {
     /// The rollout is starting.
@@ -79,7 +79,7 @@ impl Wait<'_> {
             Self::Approval => NextAction::run(format!("tidegate appset approve {set}"), "opens the step"),
             Self::Soak(until) => NextAction::wait(&format!("the soak time ends at {until}")),
             Self::Gate(gate, reason) => NextAction::wait(&format!("the gate {gate} opens ({reason})")),
-            Self::Gates => NextAction::wait("the gates have reported their results"),
+            Self::Gates => NextAction::wait("the gates report their results"),
             Self::FailedMember(name) => NextAction::run(
                 format!("tidegate appset retry {set} --app {name}"),
                 "retries the Application once the cause is fixed",
@@ -98,21 +98,21 @@ impl Wait<'_> {
             )
             .or(&skip(name)),
             Self::Operation(name) => {
-                NextAction::wait(&format!("the operation of Application {name} has ended")).or(&explain(name))
+                NextAction::wait(&format!("the operation for Application {name} ends")).or(&explain(name))
             }
             Self::Sync(name) => {
-                NextAction::wait(&format!("the sync of Application {name} has started")).or(&explain(name))
+                NextAction::wait(&format!("the sync of Application {name} starts")).or(&explain(name))
             }
-            Self::Stop(name) => NextAction::wait(&format!("the operation of Application {name} is stopped"))
+            Self::Stop(name) => NextAction::wait(&format!("the operation for Application {name} is stopped"))
                 .or(&explain(name)),
             Self::Retry(name) => NextAction::wait(&format!("Application {name} is retried")),
             Self::NextStep => NextAction::wait("the next step starts"),
-            Self::End => NextAction::nothing("the rollout ends when its running operations have ended"),
+            Self::End => NextAction::nothing("the rollout ends when its running operations end"),
             Self::Completed => NextAction::nothing("the next rollout starts when the targets change"),
             Self::Superseded => NextAction::nothing("the rollout to the new targets takes over the work"),
             Self::Unfinished => NextAction::run(
                 format!("tidegate appset retry {set}"),
-                "starts it again once the cause is fixed",
+                "restarts the rollout once the cause is fixed",
             ),
         }
     }

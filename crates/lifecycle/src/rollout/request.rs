@@ -54,7 +54,7 @@ pub enum OnFailure {
     Pause,
     /// The rollout ends. It waits for running operations, but stops them if a deadline passed.
     Abort,
-    /// The Applications of the step return to their previous deployments, and the rollout ends.
+    /// The step's Applications return to their previous deployments, and the rollout ends.
     RollBack,
 }
 

@@ -58,7 +58,7 @@ impl Member {
         matches!(self.progress, Progress::Promoted | Progress::Named { window: None, .. })
     }
 
-    /// Returns true if an operation is newer than all known operations of the Application. A deployment by an
+    /// Returns true if an operation is newer than the Application's known operations. A deployment by an
     /// older operation isn't evidence, even if the target is the same.
     pub(super) fn is_newer_operation(&self, operation: OperationId) -> bool {
         let before = self.before.as_ref().and_then(|before| before.operation);
@@ -153,7 +153,7 @@ impl Rollout {
         }
     }
 
-    /// Returns the Applications of a step, by name, except those that have left the ApplicationSet.
+    /// Returns the Applications in a step, by name, except those that have left the ApplicationSet.
     pub fn members_in_step(&self, step: u32) -> impl Iterator<Item = (&String, &Member)> {
         let is_there = |member: &Member| member.progress != Progress::Gone;
         self.members.iter().filter(move |(_, member)| member.place.step == Some(step) && is_there(member))
@@ -171,7 +171,7 @@ impl Rollout {
 
     /// Returns true if a retry applies to an Application. Retrying a whole step applies only to failed
     /// Applications. Retrying a single Application also applies if it was skipped, or isn't Healthy after its
-    /// operation. Applications of a passed step can't be retried, because later steps depend on that step.
+    /// operation. Applications in a passed step can't be retried, because later steps depend on that step.
     pub(super) fn can_be_retried(&self, member: &Member, is_whole_step: bool) -> bool {
         let has_passed = match self.stage {
             Stage::Begun => false,
@@ -191,7 +191,7 @@ impl Rollout {
         assign_step(self.steps.iter().map(|step| step.step.expressions.as_slice()), labels)
     }
 
-    /// Returns the number of failed Applications of a step.
+    /// Returns the number of failed Applications in a step.
     pub(super) fn failure_count(&self, step: u32) -> u32 {
         count(self.members_in_step(step).filter(|(_, member)| member.has_failed()))
     }
@@ -241,7 +241,7 @@ impl Rollout {
         max.limit_for(count(self.members_in_step(step)))
     }
 
-    /// Returns the number of further Applications of the current step that may be promoted. A failed
+    /// Returns the number of Applications in the current step that may be promoted in addition. A failed
     /// Application still counts as in flight, unless the step tolerates failures. A step that updates
     /// Applications one by one therefore stops at a failed Application.
     pub(super) fn remaining_capacity(&self, step: u32) -> usize {
@@ -255,8 +255,8 @@ impl Rollout {
         usize::try_from(budget.saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    /// Returns true if new targets end this rollout. If a user has paused the rollout, new targets don't end
-    /// it. A pause after a failed step doesn't prevent the end.
+    /// Returns true if new targets end this rollout. They don't end a rollout that a user has paused, but
+    /// they end a rollout that is paused because a step failed.
     pub(super) fn is_superseded(&self) -> bool {
         let has_failed = self.current_step().and_then(|step| self.step(step)?.failed.as_ref()).is_some();
         self.options.on_new_targets == OnNewTargets::Supersede
@@ -281,8 +281,8 @@ impl Rollout {
             && self.step(step).is_some_and(|step| step.approved.is_none())
     }
 
-    /// Returns the step whose Applications are watched before the given step begins, and the end of the soak
-    /// time. Returns `None` if no earlier step has passed.
+    /// Returns the step whose Applications are watched before this step begins, and the end of the soak time.
+    /// Returns `None` if no earlier step has passed.
     pub(super) fn soak_period(&self, step: u32) -> Option<(u32, Timestamp)> {
         let longest: Duration = self.step_gates(step).iter().filter_map(|gate| soak_duration(gate)).max()?;
         let before = (0..step).filter_map(|index| Some((self.step(index)?.passed_at?, index)));
@@ -313,7 +313,7 @@ impl Rollout {
         }
     }
 
-    /// Returns true if the Applications of a step are being watched before the held step may begin.
+    /// Returns true if the Applications in a step are being watched before the held step may begin.
     pub(super) fn is_soaking(&self, step: u32, now: Timestamp) -> bool {
         let Stage::Held { step: held } = self.stage else { return false };
         self.soak_period(held).is_some_and(|(soaking, until)| soaking == step && now < until)

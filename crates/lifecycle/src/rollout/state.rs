@@ -80,12 +80,12 @@ pub enum Stage {
         /// Index of the step.
         step: u32,
     },
-    /// The Applications of a step are being updated to their targets.
+    /// The Applications in a step are being updated to their targets.
     Rolling {
         /// Index of the step.
         step: u32,
     },
-    /// The Applications of a step are returning to their previous deployments.
+    /// The Applications in a step are returning to their previous deployments.
     RollingBack {
         /// Index of the step.
         step: u32,
@@ -145,7 +145,7 @@ pub struct StepState {
     pub opened_at: Option<Timestamp>,
     /// Time from which the step's deadline is measured: its opening, postponed by the length of pauses.
     pub deadline_from: Timestamp,
-    /// Time at which all Applications of the step were most recently done.
+    /// Time at which all Applications in the step were most recently done.
     pub passed_at: Option<Timestamp>,
     /// Failure, if the step has failed. Cleared when a user resumes the rollout.
     pub failed: Option<Failure>,
@@ -177,7 +177,7 @@ pub enum Cause {
 /// State of one of the ApplicationSet's Applications.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Member {
-    /// Step to which the Application is assigned.
+    /// Step that the Application is assigned to.
     pub place: Assignment,
     /// Target of the Application.
     pub target: Target,
@@ -193,8 +193,8 @@ pub struct Member {
     pub seen: Option<MemberObservation>,
     /// Failed calls for the Application.
     pub calls: CallFailures,
-    /// Time from which the Pending time is measured: the Application's promotion, postponed by pauses and
-    /// sync windows.
+    /// Start of the Pending time: the time of the Application's promotion, postponed by pauses and sync
+    /// windows.
     pub pending_from: Timestamp,
     /// True if the Application has been Pending for longer than allowed.
     pub overdue: bool,

@@ -32,7 +32,7 @@ pub enum WaitReason {
     Gate,
     /// The soak time after the previous step hasn't ended.
     Soak,
-    /// Users must sync the Applications of the step, because `maxUpdate` is 0.
+    /// Users must sync the Applications in the step, because `maxUpdate` is 0.
     Manual,
     /// An Application's sync hasn't begun.
     Pending,
@@ -61,8 +61,8 @@ impl fmt::Display for WaitReason {
     }
 }
 
-/// Returns the current step's wait. If there are several, a wait that a user must handle comes first, then
-/// the longest wait.
+/// Returns the current step's most important wait: the longest wait that a user must end, or otherwise the
+/// longest wait.
 pub fn current_wait(state: &State) -> Option<StepWait> {
     let State::Running(rollout) = state else { return None };
     let step = rollout.current_step()?;

@@ -19,9 +19,9 @@ pub struct RolloutView {
     /// ApplicationSet, as `namespace/name`.
     #[serde(rename = "applicationSet")]
     pub set: String,
-    /// Digest that distinguishes the rollout's targets from other targets of the ApplicationSet.
+    /// Digest of the rollout's targets. It distinguishes them from the ApplicationSet's other targets.
     pub targets: Digest,
-    /// Requester.
+    /// User or program that started the rollout.
     #[serde(rename = "initiatedBy")]
     pub by: String,
     /// Reason for the request. Absent if no reason was provided.
@@ -45,10 +45,9 @@ pub struct RolloutView {
     pub finished_at: Option<Timestamp>,
     /// Steps.
     pub steps: Vec<StepView>,
-    /// Applications of the ApplicationSet, by name.
+    /// The ApplicationSet's Applications, by name.
     pub members: Vec<MemberView>,
-    /// Applications that left the ApplicationSet during the rollout, by name. These Applications aren't in
-    /// `members`.
+    /// Applications that left the ApplicationSet during the rollout, by name. They aren't in `members`.
     #[serde(rename = "departed", default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<DepartedMemberView>,
 }
@@ -60,8 +59,7 @@ pub enum StepStatus {
     /// The rollout hasn't reached the step yet.
     #[default]
     Waiting,
-    /// The rollout has reached the step, but a closed gate or a missing approval prevents the step from
-    /// opening.
+    /// The rollout has reached the step, but a gate is closed or an approval is missing.
     Held,
     /// The step's Applications are being updated to their targets.
     Rolling,
@@ -71,14 +69,14 @@ pub enum StepStatus {
     RollingBack,
     /// The step's Applications were rolled back.
     RolledBack,
-    /// All Applications of the step were done.
+    /// All Applications in the step are done.
     Passed,
-    /// All Applications of the step were already done when the rollout reached the step: they were at their
-    /// targets or had been skipped.
+    /// All Applications in the step were already done when the rollout reached it: they were at their targets
+    /// or had been skipped.
     AlreadyDone,
     /// The step doesn't select any Application.
     Empty,
-    /// The rollout ended before all Applications of the step were done.
+    /// The rollout ended before all Applications in the step were done.
     Unfinished,
     /// The rollout ended before it reached the step.
     NotReached,
@@ -97,7 +95,7 @@ pub struct StepView {
     pub status: StepStatus,
     /// Number of Applications in the step.
     pub members: u32,
-    /// Maximum number of Applications in flight at once. Absent if there is no limit.
+    /// Maximum number of Applications that are synced at the same time. Absent if there is no limit.
     pub max_update: Option<u32>,
     /// Gates that must open before the step begins.
     #[serde(default)]
@@ -114,13 +112,13 @@ pub struct StepView {
     /// Action to take when more Applications fail than `maxFailures`, or when the deadline passes.
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// Time at which work on the first of the step's Applications began.
+    /// Time at which the sync of the step's first Application began.
     pub opened_at: Option<Timestamp>,
-    /// Time at which all Applications of the step were most recently done.
+    /// Most recent time at which all Applications in the step were done.
     pub passed_at: Option<Timestamp>,
 }
 
-/// Application of the ApplicationSet, as in an entry of `status.applicationStatus`.
+/// Application in the ApplicationSet, as in an entry in `status.applicationStatus`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RolloutMember")]

@@ -56,7 +56,7 @@ pub trait Effects<M: Machine> {
     /// Replies to a request that is now durable or was rejected.
     fn reply(&mut self, reply: Self::Reply, answer: Result<(), M::Rejection>);
 
-    /// Handles that no command is in flight. May release resources that only commands need.
+    /// Reacts to the completion of the last command in flight. May release resources that only commands need.
     fn on_idle(&mut self, _is_watching: bool) {}
 
     /// Releases the remaining resources of a finished machine. Returns true if nothing is left to release.

@@ -1,4 +1,5 @@
-//! Effects that are only recorded, for callers that execute them step by step, such as simulations and tests.
+//! Effects that only record the calls of the runner. Simulations and tests execute the recorded effects step
+//! by step.
 
 use std::convert::Infallible;
 use std::time::Duration;

@@ -3,9 +3,9 @@
 /// Every command may be executed twice, and the second execution must not have any effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
-    /// Delete the Application, with this UID as a precondition. The Application's finalizers determine if its
-    /// deployed objects are deleted too. Both "not found" and "another UID" mean that the Application doesn't
-    /// exist anymore. Result: [`Input::Answered`](super::Input).
+    /// Delete the Application, with this UID as a precondition. The Application's finalizers determine
+    /// whether its deployed objects are deleted too. Both "not found" and "another UID" mean that the
+    /// Application doesn't exist anymore. Result: [`Input::Answered`](super::Input).
     Delete {
         /// Name of the Application.
         member: String,

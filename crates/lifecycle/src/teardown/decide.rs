@@ -117,8 +117,8 @@ fn handle_answer(
     Some(vec![event])
 }
 
-/// Handles an observation. The observation may be old, or come from a cache that doesn't contain the object
-/// yet. If it shows that an Application doesn't exist, the Application is therefore read again.
+/// Handles an observation. If it shows that an Application doesn't exist, the Application is read again. The
+/// observation may be old, or come from a cache that doesn't contain the object yet.
 fn handle_observation(
     teardown: &Teardown,
     name: &str,
@@ -210,7 +210,7 @@ fn members_in_scope<'a>(
             let reason = || {
                 let steps = teardown.order.step_count().saturating_sub(1);
                 let members = list_by_step(teardown, |_| true);
-                format!("there is no step {number} (steps in the deletion order: {steps}); {members}")
+                format!("step {number} does not exist (steps in the deletion order: {steps}); {members}")
             };
             Ok(teardown.members_in_step(step.ok_or_else(reason)?).collect())
         }
@@ -254,7 +254,7 @@ fn ineligible_members_message(teardown: &Teardown, members: &[(&String, &Member)
         [] => "that step has no Applications".to_owned(),
         several => {
             let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
-            format!("all Applications there are already gone or skipped: {}", join_names(&names))
+            format!("all Applications in that step are already gone or skipped: {}", join_names(&names))
         }
     };
     append_alternatives(&reason, "skipped", &list_by_step(teardown, |member| !member.progress.is_settled()))

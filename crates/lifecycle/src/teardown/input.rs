@@ -34,8 +34,8 @@ pub enum Input {
         /// The new Application.
         member: Box<MemberSpec>,
     },
-    /// A user approved deletions that were blocked because they exceeded the deletion limit. The affected
-    /// Applications join next. A repeated approval is ignored.
+    /// A user approved deletions that were blocked because they exceeded the deletion limit. A
+    /// [`Self::Joined`] input follows for each affected Application. A repeated approval is ignored.
     Approved(Approval),
     /// A user made a request.
     UserRequest {
@@ -79,7 +79,7 @@ pub enum MemberObservation {
 /// User request that affects a teardown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserRequest {
-    /// Don't wait for an Application, or for the Applications of a step. Applications whose deletion hasn't
+    /// Don't wait for an Application, or for the Applications in a step. Applications whose deletion hasn't
     /// started aren't deleted.
     Skip(Scope),
     /// Don't start any more deletions. Running deletions continue, and the pause doesn't count toward

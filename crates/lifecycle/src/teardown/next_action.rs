@@ -7,7 +7,7 @@ use crate::fleet::{describe_skip, qualify_name};
 #[cfg(test)]
 mod tests;
 
-/// Event that a teardown is waiting for, or the teardown's result. Each variant results in a next action.
+/// Event that a teardown is waiting for, or the teardown's result. Each variant maps to a next action.
 #[derive(Clone, Debug, PartialEq)]
 enum Wait<'a> {
     /// The teardown is starting.
@@ -63,7 +63,7 @@ impl Wait<'_> {
             Self::Completed => NextAction::nothing("all Applications are deleted or released"),
             Self::Unfinished => NextAction::run(
                 format!("tidegate appset retry {set}"),
-                "starts it again once the cause is fixed",
+                "restarts the deletion once the cause is fixed",
             ),
         }
     }

@@ -41,7 +41,7 @@ impl Teardown {
         self.approvals.iter().any(|known| known.token == token)
     }
 
-    /// Returns the Applications of a step, by name.
+    /// Returns the Applications in a step, by name.
     pub fn members_in_step(&self, step: u32) -> impl Iterator<Item = (&String, &Member)> {
         self.members.iter().filter(move |(_, member)| member.place.step == Some(step))
     }
@@ -57,15 +57,15 @@ impl Teardown {
         self.order.max_update(step).limit_for(count(self.members_in_step(step)))
     }
 
-    /// Returns the number of further Applications of a step whose deletion may start now.
+    /// Returns the number of Applications in a step whose deletion may start now.
     pub(super) fn remaining_capacity(&self, step: u32) -> usize {
         let budget = self.deletion_limit(step);
         let taken = count(self.members_in_step(step).filter(|(_, member)| member.progress.is_in_flight()));
         usize::try_from(budget.saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    /// Returns the deadline of the current step, or `None` if the step doesn't have a deadline, or if the
-    /// deadline has passed and this is recorded.
+    /// Returns the deadline of the current step. Returns `None` if the step doesn't have a deadline, or if it
+    /// is already recorded that the deadline passed.
     pub(super) fn deadline_at(&self) -> Option<Timestamp> {
         let step = self.step(self.current_step()?).filter(|step| step.late.is_none())?;
         Some(step.deadline_from + self.options.deadline?)
@@ -87,7 +87,7 @@ impl Teardown {
         }
     }
 
-    /// Returns the Applications of a step that the teardown waits for.
+    /// Returns the step's Applications that the teardown waits for.
     pub(super) fn open_members(&self, step: u32) -> Vec<&str> {
         let open = self.members_in_step(step).filter(|(_, member)| !member.progress.is_settled());
         open.map(|(name, _)| name.as_str()).collect()

@@ -61,7 +61,7 @@ pub struct Teardown {
 pub enum Stage {
     /// No step has been evaluated yet.
     Begun,
-    /// The Applications of a step are being deleted, and the teardown waits until they no longer exist.
+    /// The Applications in a step are being deleted, and the teardown waits until they no longer exist.
     Deleting {
         /// Index of the step.
         step: u32,

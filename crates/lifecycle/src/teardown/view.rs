@@ -1,4 +1,4 @@
-//! Output format of teardowns. The view of a teardown that has just been created is its plan.
+//! Output format of teardowns. The view of a newly created teardown is its plan.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub enum MemberStatus {
     Deleted,
     /// A user skipped the Application.
     Skipped,
-    /// The Application doesn't belong to the ApplicationSet anymore, so it is kept.
+    /// The Application no longer belongs to the ApplicationSet, so it is kept.
     Released,
 }
 
@@ -43,7 +43,7 @@ pub struct TeardownView {
     /// ApplicationSet, as `namespace/name`.
     #[serde(rename = "applicationSet")]
     pub set: String,
-    /// Requester.
+    /// User or program that requested the deletion.
     #[serde(rename = "initiatedBy")]
     pub by: String,
     /// Reason for the request. Absent if no reason was provided.
@@ -54,7 +54,7 @@ pub struct TeardownView {
     pub order: OrderKind,
     /// Name of the current stage.
     pub stage: String,
-    /// Number of the running step in the strategy, starting at 1. Absent if no step is running, or while
+    /// Number of the running step in the strategy, starting at 1. Absent if no step is running, and while
     /// Applications that no step selects are being deleted.
     pub step: Option<u32>,
     /// Steps, in the order of deletion.
@@ -83,9 +83,9 @@ pub struct TeardownView {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DeletionsApproval")]
 pub struct ApprovalView {
-    /// Requester.
+    /// User who approved the deletions.
     pub by: String,
-    /// Reason for the request. Absent if no reason was provided.
+    /// Reason for the approval. Absent if no reason was provided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Time of the approval.
@@ -110,7 +110,7 @@ impl From<&Approval> for ApprovalView {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DeletionStep")]
 pub struct StepView {
-    /// Number in the strategy, starting at 1. Absent for Applications that no step selects.
+    /// Number of the step in the strategy, starting at 1. Absent for Applications that no step selects.
     #[serde(default)]
     pub step: Option<u32>,
     /// Description of the selector.
@@ -118,7 +118,7 @@ pub struct StepView {
     pub selects: String,
     /// Number of Applications in the step.
     pub members: u32,
-    /// Maximum number of Applications in deletion at once. Absent if there is no limit.
+    /// Maximum number of Applications that are deleted at the same time. Absent if there is no limit.
     pub max_update: Option<u32>,
 }
 

@@ -71,7 +71,7 @@ fn late_answers_are_dropped_and_invalid_requests_rejected() {
         Input::Gate { wave: 0, gate: "g".into(), verdict: tidegate_lifecycle::operation::Verdict::Open };
     driver.handle_input(&late, at(0)).unwrap();
     let refused = driver.handle_input(&Input::Unpause { by: "ann".into() }, at(0)).unwrap_err();
-    assert_eq!(refused.to_string(), "operation is not paused; nothing to unpause");
+    assert_eq!(refused.to_string(), "the operation is not paused, so there is nothing to unpause");
     assert_eq!(driver.sequence(), 1);
 }
 

@@ -473,8 +473,8 @@ fn a_retry_of_rejected_tasks_plans_the_next_attempt_immediately() {
         &["1 ConfigMap/c Synced Running: c applied", "2 ConfigMap/d Synced Running: d applied"],
     );
     assert_eq!(world.now, 1_001);
-    let refused = "ConfigMap shop/c cannot be skipped now: the attempt has failed, and the next one creates a new plan; `retry-task` starts it \
-         immediately";
+    let refused = "ConfigMap shop/c cannot be skipped now: the attempt has failed, and the next attempt \
+                   creates a new plan; `retry-task` starts that attempt immediately";
     assert_eq!(rejections(&world), [refused]);
 }
 
@@ -689,7 +689,8 @@ fn a_rejected_override_describes_the_current_state() {
              shop/twin in phase PostSync",
             &format!("the plan has no Job/none; `tidegate ops show {id}` lists its tasks"),
             "the plan has no wave Sync/7; it has PreSync/0, Sync/0, Sync/1, Sync/2, PostSync/0",
-            "no task of wave PreSync/0 can be retried now: hook Job shop/twin cannot be retried now: wave 1 has passed",
+            "no task in wave PreSync/0 can be retried now: hook Job shop/twin cannot be retried now: wave 1 \
+             has passed",
             "ConfigMap shop/c is already done (Synced): c applied",
             "Deployment shop/same is unchanged, so there is nothing to do",
             "Deployment shop/a is running; only a task that failed, waits for a retry or was skipped can be retried",

@@ -174,7 +174,7 @@ fn a_request_is_answered_when_it_is_durable() {
     let by = || "ann".to_owned();
     runner.process_request(&Input::Unpause { by: by() }, (), at(1)).unwrap();
     let refused = runner.effects_mut().answers.pop().unwrap().unwrap_err();
-    assert_eq!(refused.to_string(), "operation is not paused; nothing to unpause");
+    assert_eq!(refused.to_string(), "the operation is not paused, so there is nothing to unpause");
     runner.process_request(&Input::Pause { by: by(), reason: String::new() }, (), at(1)).unwrap();
     run_step(&mut runner, 1);
     assert!(runner.effects_mut().batch.is_some() && runner.effects_mut().answers.is_empty());

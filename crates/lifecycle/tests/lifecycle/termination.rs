@@ -226,14 +226,14 @@ fn rejected_requests_name_the_reason() {
         world,
         &["Job/j"],
         "
-            ! operation is not paused; nothing to unpause
+            ! the operation is not paused, so there is nothing to unpause
             # paused by bob: lunch; waiting for completion of hook batch/Job/j
-            ! operation is already paused by bob
-            ! no prune of this operation needs confirmation
+            ! the operation is already paused by bob
+            ! no prune in this operation needs confirmation
             stop Job/j
             # operation is terminating
-            ! operation is already ending (state Terminating); wait until it has ended
-            ! operation is already ending (state Terminating); wait until it has ended
+            ! operation is already ending (state Terminating); wait until it ends
+            ! operation is already ending (state Terminating); wait until it ends
             stop Job/j
             stop Job/j
             stop Job/j

@@ -289,7 +289,7 @@ fn confirmation_can_come_with_the_request_or_in_advance() {
             check Deployment/api
             apply Deployment/api
             # waiting for healthy state of apps/Deployment/api
-            ! no prune of this operation needs confirmation
+            ! no prune in this operation needs confirmation
             prune Job/old
             # successfully synced (all tasks run)
             = 1 Deployment/api Synced Succeeded: api applied

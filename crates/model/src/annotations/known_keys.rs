@@ -50,7 +50,7 @@ pub fn ineffective_key_warning(key: &str, subject: AnnotationSubject) -> Option<
             AnnotationSubject::Object | AnnotationSubject::Internal => return None,
         };
         return (*of != subject)
-            .then(|| format!("annotation {key} has no effect here; it applies only to {only}"));
+            .then(|| format!("the {key} annotation has no effect here; it applies only to {only}"));
     }
     let lower = key.to_ascii_lowercase();
     let prefix = KNOWN_PREFIXES.into_iter().find(|prefix| lower.starts_with(prefix));
@@ -62,7 +62,7 @@ pub fn ineffective_key_warning(key: &str, subject: AnnotationSubject) -> Option<
         true => format!("did you mean {nearest}?"),
         false => format!("the nearest known key is {nearest}"),
     };
-    Some(format!("annotation {key:?} is unknown and has no effect; {hint}"))
+    Some(format!("unknown annotation {key:?} has no effect; {hint}"))
 }
 
 /// Returns the part of a key that follows the prefix.
@@ -115,8 +115,8 @@ fn find_nearest_key(
 }
 
 /// Returns true if a key may be within [`EDITS_MAX`] edits of a known key. This pre-filter is much cheaper
-/// than counting edits and never rejects a close match: two edits, or two swaps of adjacent characters,
-/// affect at most four of the five parts of a known key.
+/// than counting edits. It never rejects a close match, because two edits, or two swaps of adjacent
+/// characters, affect at most four of the five parts of a known key.
 fn is_near(key: &str, known: &str) -> bool {
     const PARTS: usize = 5;
     if key.len().abs_diff(known.len()) > EDITS_MAX {

@@ -118,7 +118,7 @@ impl ApplicationSpec {
                     Some(name) => Err(SpecProblem::new(
                         SOURCES,
                         format!(
-                            "two entries of spec.sources have the ref {name:?}; use a different ref for each"
+                            "two entries in spec.sources have the ref {name:?}; use a different ref for each"
                         ),
                     )),
                     None => Ok(()),

@@ -71,7 +71,7 @@ pub struct Retry {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRetry {
     /// The backoff factor is zero, negative or too large.
-    #[error("retry.backoff.factor {0} must be a whole number of at least 1")]
+    #[error("invalid retry.backoff.factor {0}: use a whole number of at least 1")]
     Factor(i64),
     /// A backoff duration is invalid.
     #[error("invalid retry.backoff.{field} {text:?}: use a number and a unit, such as 5s")]

@@ -61,11 +61,11 @@ pub struct HelmSource {
     pub rest: UnknownFields,
 }
 
-/// Individual value of a Helm chart.
+/// Individual value for a Helm chart, as with `helm --set`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HelmParameter {
-    /// Path of the value, with its keys separated by dots.
+    /// Path of the value: its keys, separated by dots.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Value, in the syntax of `helm --set`.
@@ -79,10 +79,10 @@ pub struct HelmParameter {
     pub rest: UnknownFields,
 }
 
-/// Individual value of a Helm chart that is read from a file.
+/// Individual value for a Helm chart that is read from a file, as with `helm --set-file`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HelmFileParameter {
-    /// Path of the value, with its keys separated by dots.
+    /// Path of the value: its keys, separated by dots.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Path of the file that contains the value. `$REF/…` refers to a file in another source.

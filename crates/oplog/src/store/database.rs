@@ -30,7 +30,7 @@ const CACHE_BYTES: u64 = 16 << 20;
 const GC_INTERVAL_MS: u64 = 5_000;
 
 /// Maximum number of attempts to open a database that this process has just closed, because sled's threads
-/// may still hold the lock. With the delay between attempts, all attempts take 5 s.
+/// may still hold the lock. Including the delays between them, the attempts take at most 5 s.
 const LOCK_ATTEMPTS: u32 = 250;
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 

@@ -1,5 +1,5 @@
 //! The head of a stream: the number of its records and a digest of them. The digest reveals a missing,
-//! repeated or exchanged record even if every single record is intact.
+//! repeated or exchanged record even if every individual record is intact.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};

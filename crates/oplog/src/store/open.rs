@@ -199,7 +199,7 @@ fn reject_lost_ends(findings: &mut Findings, testimony: &WitnessContent) {
             let (last, lost) = (head.last, seen.last.saturating_sub(head.last));
             if lost == 0 {
                 missing.push(
-                    "it had ended, but its last summary is lost; the remaining one is older".to_owned(),
+                    "it had ended, but its last summary is lost; the remaining summary is older".to_owned(),
                 );
                 continue;
             }
@@ -263,8 +263,8 @@ fn list_impaired(
     Ok(impaired)
 }
 
-/// Returns the entry of a stream from the database or, if it has none, from the newest quarantined rows.
-/// `aside` is sorted with the oldest row first.
+/// Returns the entry of a stream from the database. If the database doesn't contain the entry, returns it
+/// from the newest quarantined rows. `aside` is sorted with the oldest row first.
 fn find_last_entry(
     database: &Database,
     aside: &[QuarantinedRow],
@@ -314,7 +314,8 @@ fn witness_damage(testimony: &WitnessContent, is_empty: bool) -> Option<Damage> 
         }
         0 => return None,
         damaged => format!(
-            "{damaged} notes in the witness file were damaged, and it was created again: lost events of their streams cannot be detected"
+            "{damaged} entries in the witness file were damaged, and the file was created again: lost \
+             events in their streams cannot be detected"
         ),
     };
     tracing::warn!(reason, "the log is damaged");

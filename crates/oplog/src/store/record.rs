@@ -11,9 +11,9 @@ use crate::blobs::BlobStore;
 use crate::frame::{self, Address, Family, FrameError, FramedRecord};
 use crate::{LogError, Record};
 
-/// Maximum size in bytes of a record that is stored in its row. sled puts up to 17 rows on a page, and writes
-/// pages larger than 128 KiB to separate files, which doubles the work. 17 rows of this size remain below
-/// that limit.
+/// Maximum size of a record that is stored in its row, in bytes. sled puts up to 17 rows on a page, and
+/// writes pages larger than 128 KiB to separate files, which doubles the work. 17 rows of this size remain
+/// below that limit.
 pub(crate) const INLINE_MAX_BYTES: usize = 6 << 10;
 
 /// Location of a record's content.

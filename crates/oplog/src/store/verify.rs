@@ -314,7 +314,7 @@ impl Verdict {
                 let address = Address { family: Family::Snapshot, stream, number: mark.sequence };
                 match checks.check_record(RecordType::Snapshot, address, row) {
                     Ok(blob) if blob == mark.blob => return Ok(()),
-                    Ok(_) => "its location differs from the one in its head".to_owned(),
+                    Ok(_) => "its location differs from the location in its head".to_owned(),
                     Err(ReadError::Log(error)) if is_system_error(&error) => {
                         return Err(VerifyError::Unreadable(error));
                     }

@@ -65,7 +65,8 @@ fn a_log_of_a_later_layout_is_refused_and_unchanged() {
     fs::write(disk.path().join("log/layout-2"), "").unwrap();
     for error in open_errors(&disk) {
         assert!(matches!(error, LogError::NewerLayout { found: 2, known: 1, .. }), "{error:?}");
-        let text = "was written by a newer version (its layout is 2, and this one supports up to 1)";
+        let text =
+            "was written by a newer version of Tidegate (its layout is 2, and this version supports up to 1)";
         assert!(error.to_string().contains(text), "{error}");
     }
 }
@@ -80,7 +81,7 @@ fn a_log_of_a_preview_is_refused_and_unchanged() {
         }
         for error in open_errors(&disk) {
             assert!(matches!(error, LogError::UnknownLayout { .. }), "{error:?}");
-            assert!(error.to_string().contains("another version of tidegate"), "{error}");
+            assert!(error.to_string().contains("another version of Tidegate"), "{error}");
         }
     }
 }

@@ -60,7 +60,8 @@ fn describe_problem(problem: &ProblemCause) -> String {
 pub enum ManifestCause {
     /// The file is too large.
     #[error(
-        "the file has {bytes} bytes, more than the {limit} allowed; split it, or remove content that is not a manifest"
+        "the file is too large: {bytes} bytes (maximum: {limit}); split it, or remove content that is not a \
+         manifest"
     )]
     TooLarge {
         /// Size of the file in bytes.
@@ -118,7 +119,8 @@ pub enum ManifestCause {
     },
     /// The wave number doesn't fit into 64 bits.
     #[error(
-        "wave {value:?} in annotation {annotation} does not fit into 64 bits; use a number between -9223372036854775808 and 9223372036854775807"
+        "wave {value:?} in the {annotation} annotation does not fit into 64 bits; use a number between \
+         -9223372036854775808 and 9223372036854775807"
     )]
     WaveOverflow {
         /// Name of the annotation: `argocd.argoproj.io/sync-wave` or `helm.sh/hook-weight`.

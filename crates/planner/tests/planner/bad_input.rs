@@ -32,10 +32,10 @@ fn table_of_invalid_files() {
         ("<<: [1]\n".into(), "f.yaml:1: not valid YAML: the value of `<<` must be a map or a list of maps"),
         ("- a\n- b\n".into(), "f.yaml:1: a Kubernetes object must be a map of fields, found a list"),
         ("hello\n".into(), "f.yaml:1: a Kubernetes object must be a map of fields, found a string"),
-        (object("metadata:\n  name: a\ndata:\n  k: 1\n  k: 2\n"), "f.yaml:7: ConfigMap a: duplicate key \"k\" in one map, on lines 6 and 7; remove one of them"),
+        (object("metadata:\n  name: a\ndata:\n  k: 1\n  k: 2\n"), "f.yaml:7: ConfigMap a: duplicate key \"k\" in the same map, on lines 6 and 7; remove one of them"),
         (
             "\"a\\e[31m\": 1\n\"a\\e[31m\": 2\n".into(),
-            "f.yaml:2: duplicate key \"a\\u{1b}[31m\" in one map, on lines 1 and 2; remove one of them",
+            "f.yaml:2: duplicate key \"a\\u{1b}[31m\" in the same map, on lines 1 and 2; remove one of them",
         ),
         ("kind: Pod\nmetadata: {name: a}\n".into(), "f.yaml:1: Pod a: field apiVersion is missing or empty"),
         ("\n\napiVersion: v1\nmetadata: {name: a}\n".into(), "f.yaml:3: field kind is missing or empty"),
@@ -76,11 +76,14 @@ fn table_of_invalid_files() {
         ),
         (
             object("metadata:\n  name: a\n  annotations:\n    argocd.argoproj.io/sync-wave: \"9223372036854775808\"\n"),
-            "f.yaml:6: ConfigMap a: wave \"9223372036854775808\" in annotation argocd.argoproj.io/sync-wave does not fit into 64 bits; use a number between -9223372036854775808 and 9223372036854775807",
+            "f.yaml:6: ConfigMap a: wave \"9223372036854775808\" in the argocd.argoproj.io/sync-wave \
+             annotation does not fit into 64 bits; use a number between -9223372036854775808 and \
+             9223372036854775807",
         ),
         (
             object("metadata:\n  name: a\n  annotations: {helm.sh/hook-weight: '-99999999999999999999'}\n"),
-            "f.yaml:5: ConfigMap a: wave \"-99999999999999999999\" in annotation helm.sh/hook-weight does not fit into 64 bits; use a number between -9223372036854775808 and 9223372036854775807",
+            "f.yaml:5: ConfigMap a: wave \"-99999999999999999999\" in the helm.sh/hook-weight annotation \
+             does not fit into 64 bits; use a number between -9223372036854775808 and 9223372036854775807",
         ),
         (
             object("metadata:\n  name: My_App\n  namespace: shop\n"),
@@ -121,7 +124,7 @@ fn table_of_invalid_files() {
         ),
         (
             "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n- kind: Pod\n  apiVersion: v1\n  metadata:\n    name: b\n    name: c\n".into(),
-            "f.yaml:9: Pod b: duplicate key \"name\" in one map, on lines 8 and 9; remove one of them",
+            "f.yaml:9: Pod b: duplicate key \"name\" in the same map, on lines 8 and 9; remove one of them",
         ),
         (
             "apiVersion: v1\nkind: List\nitems: x\n".into(),
@@ -159,7 +162,8 @@ fn all_repeated_keys_are_named_with_both_lines() {
     );
     let repeated = |line, key, first| {
         format!(
-            "f:{line}: ConfigMap a: duplicate key \"{key}\" in one map, on lines {first} and {line}; remove one of them"
+            "f:{line}: ConfigMap a: duplicate key \"{key}\" in the same map, on lines {first} and {line}; \
+             remove one of them"
         )
     };
     assert_eq!(errors("f", text), [repeated(8, "k", 7), repeated(10, "k", 7), repeated(11, "true", 9)]);
@@ -173,7 +177,7 @@ fn json_errors_use_json_terms() {
     );
     assert_eq!(
         errors("f.json", "{\n \"a\": 1,\n\t\"a\": 2\n}"),
-        ["f.json:3: duplicate key \"a\" in one map, on lines 2 and 3; remove one of them"]
+        ["f.json:3: duplicate key \"a\" in the same map, on lines 2 and 3; remove one of them"]
     );
 }
 
@@ -244,7 +248,8 @@ fn limits_of_size() {
     let refused = |limits: Limits| parse("f", content.as_bytes(), &limits).unwrap_err()[0].to_string();
     assert_eq!(
         refused(Limits { bytes: 10, ..Limits::default() }),
-        "f:1: the file has 106 bytes, more than the 10 allowed; split it, or remove content that is not a manifest"
+        "f:1: the file is too large: 106 bytes (maximum: 10); split it, or remove content that is not a \
+         manifest"
     );
     assert_eq!(
         refused(Limits { documents: 1, ..Limits::default() }),

@@ -12,7 +12,7 @@ use super::Conversation;
 use crate::problem::Problem;
 
 impl Conversation<'_> {
-    /// Returns all entries of a list, for servers that specify the next page in the `Link` header.
+    /// Returns all entries in a list, for servers that specify the next page in the `Link` header.
     pub async fn get_linked_pages<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -31,7 +31,7 @@ impl Conversation<'_> {
         Err(self.too_many_pages(path))
     }
 
-    /// Returns all entries of a list. For each page, `next` returns the entries and the query of the next
+    /// Returns all entries in a list. For each page, `next` returns the entries and the query of the next
     /// page.
     pub async fn get_pages<P: DeserializeOwned, T>(
         &self,

@@ -76,7 +76,7 @@ fn all_branches_of_several_pages_and_a_page_to_sign_in_at() {
     assert_eq!(found[0].url, "git@ssh.dev.azure.com:v3/contoso/Big%20Shop/api");
     server.put(&path, Page { status: 203, headers: Vec::new(), body: b"<html>".to_vec(), hangs: false });
     let error = branches_by(&Web::default(), json!({"azureDevOps": azure})).unwrap_err();
-    assert!(error.reason.contains("the server does not accept key token of Secret az"), "{error:?}");
+    assert!(error.reason.contains("the server does not accept key token in Secret az"), "{error:?}");
 }
 
 #[test]

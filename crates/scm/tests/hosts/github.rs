@@ -161,7 +161,7 @@ fn a_missing_repository_is_missing_and_a_missing_organization_an_error() {
     server.put(path, Page::status(401, json!({"message": "Bad credentials hunter2"})));
     let github = json!({"owner": "octo-org", "repo": "none", "api": server.url(), "tokenRef": {"secretName": "gh", "key": "token"}});
     let error = requests_by(&Web::default(), json!({"github": github})).unwrap_err();
-    let expected = "(Bad credentials ***); the server does not accept key token of Secret gh";
+    let expected = "(Bad credentials ***); the server does not accept key token in Secret gh";
     assert!(!error.is_missing && error.reason.ends_with(expected), "{error:?}");
 }
 
@@ -187,7 +187,7 @@ fn unsupported_options_are_named() {
         ),
         (
             json!({"github": {"organization": "o", "tokenRef": {"secretName": "gh", "key": "empty"}}}),
-            "key empty of Secret gh is empty",
+            "key empty in Secret gh is empty",
         ),
         (
             json!({"github": {"organization": "o", "tokenRef": {"secretName": "gh", "key": "odd"}}}),

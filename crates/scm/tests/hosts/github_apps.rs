@@ -146,7 +146,7 @@ fn a_revoked_token_is_replaced_once() {
     server.at(TOKEN, token_page("hunter2-2"));
     server.put(PULLS, Page::status(401, json!({"message": "Bad credentials hunter2-2"})));
     let error = pulls(&web, &server, "app").unwrap_err();
-    let expected = "the server does not accept the token of the GitHub App of Secret app";
+    let expected = "the server does not accept the token of the GitHub App in Secret app";
     assert!(error.reason.ends_with(expected), "{error:?}");
     let asked: Vec<_> = requests_with_token_kind(&server).into_iter().map(|(asked, _)| asked).collect();
     assert_eq!(asked, [format!("GET {PULLS}"), TOKEN.to_owned(), format!("GET {PULLS}")]);
@@ -184,8 +184,8 @@ fn an_installation_is_looked_up_at_the_organization() {
 #[test]
 fn an_app_is_sent_only_to_its_own_server() {
     let server = github();
-    let public = "differs from https://api.github.com, the server of the GitHub App of Secret public; set githubAppEnterpriseBaseUrl in the Secret";
-    let named = |secret: &str| format!("differs from githubAppEnterpriseBaseUrl of Secret {secret}");
+    let public = "differs from https://api.github.com, the server of the GitHub App in Secret public; set githubAppEnterpriseBaseUrl in the Secret";
+    let named = |secret: &str| format!("differs from githubAppEnterpriseBaseUrl in Secret {secret}");
     for (secret, expected) in
         [("public", public.to_owned()), ("elsewhere", named("elsewhere")), ("safe", named("safe"))]
     {
@@ -232,7 +232,7 @@ fn rejected_apps() {
         (Page::status(201, json!({"token": "hunter2\n"})), "returned a response without a token"),
         (
             Page::status(401, json!({"message": "no"})),
-            "(no); the server does not accept githubAppPrivateKey of Secret app",
+            "(no); the server does not accept githubAppPrivateKey in Secret app",
         ),
         (Page::status(404, json!({})), "returned 404 Not Found for POST /app/installations/7/access_tokens"),
         (Page::to("http://127.0.0.1:1/"), "returned 302 Found"),
@@ -240,7 +240,7 @@ fn rejected_apps() {
     ] {
         server.at(TOKEN, page);
         let error = pulls(&Web::default(), &server, "app").unwrap_err();
-        let begin = "cannot get a token for the GitHub App of Secret app: GitHub at http://127.0.0.1";
+        let begin = "cannot get a token for the GitHub App in Secret app: GitHub at http://127.0.0.1";
         assert!(error.reason.starts_with(begin) && error.reason.contains(expected), "{error:?}");
         assert!(!error.is_missing, "{error:?}");
         assert_eq!(

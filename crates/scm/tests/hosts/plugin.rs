@@ -12,7 +12,7 @@ fn plugin(server: &Server) -> Plugin {
     Plugin {
         base_url: format!("{}/", server.url()),
         token: Token::new("hunter2\n"),
-        token_origin: "key plugin.token of Secret argocd/plugin".to_owned(),
+        token_origin: "key plugin.token in Secret argocd/plugin".to_owned(),
         timeout: Duration::from_secs(30),
     }
 }
@@ -50,7 +50,7 @@ fn invalid_responses_are_errors_without_the_token() {
             Page::status(500, json!({"message": "no idea, hunter2"})),
             "returned 500 Internal Server Error for POST /api/v1/getparams.execute (no idea, ***)",
         ),
-        (Page::status(403, Value::Null), "key plugin.token of Secret argocd/plugin has no permission"),
+        (Page::status(403, Value::Null), "key plugin.token in Secret argocd/plugin has no permission"),
         (Page { body: b"nonsense".to_vec(), ..Page::of(Value::Null) }, "returned an unexpected response"),
         (
             Page::to(&other.url()),

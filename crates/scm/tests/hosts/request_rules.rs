@@ -93,17 +93,18 @@ fn errors_name_the_request_without_the_token() {
         (
             401,
             json!({"message": "Bad credentials"}),
-            "returned 401 Unauthorized for GET /orgs/o/repos (Bad credentials); the server does not accept key token of Secret gh",
+            "returned 401 Unauthorized for GET /orgs/o/repos (Bad credentials); the server does not accept \
+             key token in Secret gh",
         ),
         (
             403,
             json!({"message": "Resource not accessible"}),
-            "(Resource not accessible); key token of Secret gh has no permission",
+            "(Resource not accessible); key token in Secret gh has no permission",
         ),
         (
             404,
             json!({"message": "Not Found"}),
-            "check the names and the permissions of key token of Secret gh",
+            "check the names and the permissions of key token in Secret gh",
         ),
         (500, json!("hunter2"), "returned 500 Internal Server Error for GET /orgs/o/repos"),
         (502, json!({"message": "the token hunter2 hunter2\u{0}"}), "(the token *** ***)"),

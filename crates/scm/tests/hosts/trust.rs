@@ -52,7 +52,7 @@ fn a_server_is_trusted_by_its_authority_or_if_insecure() {
     for (more, expected) in [
         (json!({}), "has a certificate that is not trusted"),
         (ca("other"), "has a certificate that is not trusted"),
-        (ca("odd"), "key odd of ConfigMap ca contains no PEM certificates"),
+        (ca("odd"), "key odd in ConfigMap ca contains no PEM certificates"),
         (ca("none"), "there is no key none in ConfigMap ca"),
     ] {
         let error = ask(&server, &known, more.clone()).unwrap_err();

@@ -57,13 +57,14 @@ impl ApiClient {
                     (None, _) => {
                         return Err(ServiceError::BadInput {
                             message: format!(
-                                "there is no ApplicationSet {name}; list them with `tidegate appset list`"
+                                "ApplicationSet {name} not found; `tidegate appset list` lists all \
+                                 ApplicationSets"
                             ),
                         });
                     }
                     _ => {
                         return Err(ServiceError::BadInput {
-                            message: format!("there are several ApplicationSets {name}; use NAMESPACE/NAME"),
+                            message: format!("several ApplicationSets are named {name}; use NAMESPACE/NAME"),
                         });
                     }
                 }

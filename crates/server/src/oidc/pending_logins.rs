@@ -28,7 +28,7 @@ pub(super) struct PendingLogin {
     browser_secret: String,
     pub nonce: String,
     pub verifier: String,
-    /// Address to which the provider redirects the user back.
+    /// Address that the provider redirects the user back to.
     pub redirect_uri: String,
     /// View to show after the login.
     pub next: String,

@@ -107,7 +107,7 @@ pub(super) struct CodeExchange<'a> {
     pub code: &'a str,
     pub verifier: &'a str,
     pub nonce: &'a str,
-    /// Address to which the provider redirected the user back.
+    /// Address that the provider redirected the user back to.
     pub redirect_uri: &'a str,
 }
 

@@ -62,7 +62,7 @@ pub(super) fn routes() -> Vec<Route> {
             diff,
         ),
         get_route_as(
-            (PLAN, "planApplication", "Plan a sync wave by wave, including hooks"),
+            (PLAN, "planApplication", "Plan a sync, wave by wave, including hooks"),
             ResponseContent::Json(SchemaGenerator::subschema_for::<PlanDocument<'static>>),
             plan_next,
         ),
@@ -70,11 +70,12 @@ pub(super) fn routes() -> Vec<Route> {
             (
                 DELETION,
                 "planDeletion",
-                "Preview the deletion of an application: deleted objects in order, and kept objects",
+                "Preview the deletion of an application: the objects to delete, in order, and the objects \
+                 to keep",
             ),
             plan_deletion,
         ),
-        get_route((WINDOW, "getSyncWindow", "Get the sync window state of an application"), window),
+        get_route((WINDOW, "getSyncWindow", "Get the state of an application's sync windows"), window),
         get_route(
             (
                 OBJECTS,
@@ -97,14 +98,14 @@ pub(super) fn routes() -> Vec<Route> {
             rollback,
         ),
         post_route(
-            (TERMINATE, "terminateApplication", "Terminate the current operation of an application"),
+            (TERMINATE, "terminateApplication", "Terminate an application's current operation"),
             terminate,
         ),
         post_route(
             (
                 REFRESH,
                 "refreshApplication",
-                "Refresh an application: fetch its repository and compare its objects",
+                "Refresh an application: fetch its repository and compare its objects with the manifests",
             ),
             refresh,
         ),
@@ -136,7 +137,7 @@ struct ListQuery {
     sort: OrderBy,
     /// Reverses the order.
     reverse: bool,
-    /// Only applications of this project; repeatable.
+    /// Only applications in this project; repeatable.
     project: Vec<String>,
     /// Only applications with this sync status; repeatable.
     sync: Vec<SyncStatusCode>,
@@ -222,7 +223,7 @@ pub(super) async fn find_application<Q, B>(
     let name = application_name(call);
     let found = service
         .masked_application(&name)
-        .ok_or_else(|| Problem::new(Code::NotFound, format!("there is no application {name:?}")))?;
+        .ok_or_else(|| Problem::new(Code::NotFound, format!("application {name:?} not found")))?;
     Ok((service, found))
 }
 
@@ -244,8 +245,8 @@ struct ResourceSummary {
     /// Status of the object, as in the application's status.
     #[serde(flatten)]
     resource: ResourceStatus,
-    /// Description of the health rule that applies to the object; absent if there is no rule. A sync does not
-    /// wait for objects without a rule.
+    /// Description of the health rule that applies to the object. Absent if there is no rule; a sync doesn't
+    /// wait for the object then.
     health_rule: Option<String>,
 }
 
@@ -303,7 +304,7 @@ async fn diff(call: Call<DiffQuery>) -> Result<Differences, Problem> {
 pub(super) struct FullDifferences {
     /// Objects in sync order, in the same format as on the command line. Secret values are masked.
     objects: Vec<Value>,
-    /// Warnings that were found during the comparison.
+    /// Warnings found during the comparison.
     warnings: Vec<Warning>,
 }
 
@@ -367,7 +368,7 @@ struct SyncBody {
     dry_run: bool,
     /// Objects to sync, without running hooks; empty to sync all objects.
     resources: Vec<ObjectReference>,
-    /// Action to take if another operation of the application is running.
+    /// Action to take if another operation for the application is running.
     policy: ConcurrencyPolicy,
     /// Reason to record; may be empty.
     reason: String,
@@ -444,9 +445,9 @@ async fn start_sync(call: Call<NoParameters, SyncBody>) -> Result<ApplicationSum
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct RollbackBody {
-    /// `id` of a sync in the history (default: the second newest sync).
+    /// `id` of a sync in the history (default: the sync before the most recent one).
     id: Option<i64>,
-    /// Deletes objects that are not in the manifests of that sync.
+    /// Deletes objects that are not in that sync's manifests.
     prune: bool,
     /// Reason to record; may be empty.
     reason: String,
@@ -481,7 +482,7 @@ async fn terminate(call: Call<NoParameters, TerminateBody>) -> Result<Applicatio
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct RefreshBody {
-    /// Renders the manifests again.
+    /// Renders the manifests again instead of using cached manifests.
     hard: bool,
 }
 
@@ -495,13 +496,13 @@ async fn refresh(call: Call<NoParameters, RefreshBody>) -> Result<ApplicationSum
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct DeleteQuery {
-    /// Deletion policy for the application's objects: `foreground` deletes them after their dependents, `background` before their
-    /// dependents, and `orphan` keeps them (default: foreground).
+    /// Deletion policy for the application's objects (default: foreground). `foreground` deletes each object
+    /// after its dependents, `background` deletes it before its dependents, and `orphan` keeps all objects.
     cascade: Cascade,
     /// Skips deletion hooks. `orphan` always skips them.
     #[serde(rename = "noHooks")]
     no_hooks: bool,
-    /// Reason to record together with the requester; may be empty.
+    /// Reason to record with the requester; may be empty.
     reason: String,
 }
 

@@ -51,27 +51,25 @@ pub(super) fn routes() -> Vec<Route> {
             (
                 DELETION,
                 "planApplicationSetDeletion",
-                "Preview the deletion of an ApplicationSet: Applications in order, and kept objects",
+                "Preview the deletion of an ApplicationSet: the Applications to delete, in order, and \
+                 everything that is kept",
             ),
             plan_deletion,
         ),
         delete_route(
-            (APPSET, "deleteApplicationSet", "Delete an ApplicationSet and, in order, its Applications"),
+            (
+                APPSET,
+                "deleteApplicationSet",
+                "Delete an ApplicationSet and its Applications in the configured deletion order",
+            ),
             delete_appset,
         ),
         post_route((APPROVE, "approveStep", "Approve a rollout step or blocked deletions"), approve),
         post_route(
-            (SKIP, "skipMembers", "Skip an Application, or the unfinished Applications of a step"),
+            (SKIP, "skipMembers", "Skip an Application, or the unfinished Applications in a step"),
             skip,
         ),
-        post_route(
-            (
-                RETRY,
-                "retryMembers",
-                "Sync Applications to their target again, or restart a run that has ended",
-            ),
-            retry,
-        ),
+        post_route((RETRY, "retryMembers", "Retry Applications, or restart a run that has ended"), retry),
         post_route(
             (PAUSE, "pauseApplicationSet", "Pause a rollout or deletion; work in progress continues"),
             |call| send_with_reason(call, AppSetAction::Pause),
@@ -82,10 +80,7 @@ pub(super) fn routes() -> Vec<Route> {
         post_route((TERMINATE, "terminateRollout", "Terminate a rollout or deletion"), |call| {
             send_with_reason(call, AppSetAction::Terminate)
         }),
-        post_route(
-            (REFRESH, "refreshApplicationSet", "Run the generators of an ApplicationSet now"),
-            refresh,
-        ),
+        post_route((REFRESH, "refreshApplicationSet", "Run an ApplicationSet's generators now"), refresh),
     ]
 }
 
@@ -167,7 +162,7 @@ enum AppSetOrder {
     Applications,
 }
 
-/// A page that contains one line for each selected ApplicationSet.
+/// A page with one summary for each selected ApplicationSet.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ApplicationSetLinePage")]
@@ -237,7 +232,7 @@ async fn find_appset<Q, B>(
     let name = format!("{}/{}", call.path_parameter("namespace"), call.path_parameter("name"));
     let found = service.find_matching(Some(&name)).appsets.into_iter().next();
     let found =
-        found.ok_or_else(|| Problem::new(Code::NotFound, format!("there is no ApplicationSet {name:?}")))?;
+        found.ok_or_else(|| Problem::new(Code::NotFound, format!("ApplicationSet {name:?} not found")))?;
     Ok((service, name, found))
 }
 
@@ -281,17 +276,17 @@ struct ApproveBody {
     /// Number of the step, starting at 1 (default: the step that is waiting for approval).
     #[schemars(range(min = 1))]
     step: Option<u32>,
-    /// Token that approves the deletion of Applications instead of a step. The token is in the message of the
-    /// `ErrorOccurred` condition, and identifies the Applications whose deletion is blocked.
+    /// Token that approves the deletion of Applications instead of a step. The message of the `ErrorOccurred`
+    /// condition contains the token, which identifies the blocked deletions.
     deletions: Option<String>,
-    /// ID of the rollout that you expect to be in progress, if a step is approved. If a different rollout is
-    /// in progress, the request has no effect.
+    /// ID of the rollout that you expect to be in progress, for the approval of a step. If a different
+    /// rollout is in progress, the request has no effect.
     run: Option<StreamId>,
     /// Reason to record; may be empty.
     reason: String,
 }
 
-/// Applications that a rollout should skip: all Applications of a step, or a single Application.
+/// Applications that a rollout should skip: all Applications in a step, or a single Application.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("oneOf" = exactly_one_schema("step", "application")))]
@@ -309,8 +304,8 @@ struct SkipBody {
     reason: String,
 }
 
-/// Applications to retry: all Applications of a step, or a single Application. Without both, restarts a
-/// finished run.
+/// Applications to retry: all Applications in a step, or a single Application. If neither is specified, a
+/// finished run is restarted.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("not" = both_schema("step", "application")))]
@@ -405,7 +400,7 @@ async fn refresh(call: Call<NoParameters, EmptyBody>) -> Result<AppSetExplanatio
 struct DeleteQuery {
     /// Keeps the Applications.
     orphan: bool,
-    /// Reason to record together with the requester; may be empty.
+    /// Reason to record with the requester; may be empty.
     reason: String,
 }
 

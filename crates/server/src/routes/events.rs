@@ -49,11 +49,11 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 struct EventsQuery {
-    /// Only events of this application: NAMESPACE/NAME, or NAME for the control plane's namespace.
+    /// Only events for this application, as NAMESPACE/NAME, or as NAME in the control plane's namespace.
     application: Option<String>,
-    /// Only events of this ApplicationSet: NAMESPACE/NAME, or NAME for the control plane's namespace.
+    /// Only events for this ApplicationSet, as NAMESPACE/NAME, or as NAME in the control plane's namespace.
     application_set: Option<String>,
-    /// Only events of this operation.
+    /// Only events for this operation.
     operation: Option<String>,
     /// Event ID after which to resume. The Last-Event-ID header takes precedence.
     last_event_id: Option<String>,
@@ -105,7 +105,7 @@ async fn stream_events(call: Call<EventsQuery>) -> HandlerResult {
 /// Returns a permit for an event stream.
 pub(super) fn stream_permit(state: &AppState) -> Result<OwnedSemaphorePermit, Problem> {
     state.acquire_stream_permit().ok_or_else(|| {
-        Problem::new(Code::TooOften, "the maximum number of event streams is reached")
+        Problem::new(Code::TooOften, "too many event streams are open")
             .with_retry_after(Duration::from_secs(10))
     })
 }

@@ -29,7 +29,7 @@ pub(super) fn routes() -> Vec<Route> {
     let text = (
         "/api/v1/operations/{id}/output",
         "followOutput",
-        "Stream the output of the running hooks of an operation",
+        "Stream the output of an operation's running hooks",
     );
     vec![get_route_as(
         text,

@@ -34,7 +34,7 @@ pub(super) fn routes() -> Vec<Route> {
             (
                 "/api/v1/operations/{id}",
                 "getOperation",
-                "Get an operation with its waves, objects and logs of failed hooks",
+                "Get an operation with its waves, its objects, and the logs of failed hooks",
             ),
             get,
         ),
@@ -89,7 +89,7 @@ pub(super) fn routes() -> Vec<Route> {
             (
                 "/api/v1/operations/{id}/confirm",
                 "confirmOperation",
-                "Confirm prunes that require confirmation",
+                "Confirm pruning that requires confirmation",
             ),
             confirm,
         ),
@@ -105,7 +105,7 @@ pub(super) fn routes() -> Vec<Route> {
             (
                 "/api/v1/operations/{id}/skip",
                 "skipTasks",
-                "Skip an object, or the unfinished tasks of a wave",
+                "Skip an object, or the unfinished tasks in a wave",
             ),
             skip,
         ),
@@ -113,7 +113,7 @@ pub(super) fn routes() -> Vec<Route> {
             (
                 "/api/v1/operations/{id}/mark-done",
                 "markTasksDone",
-                "Mark an object, or the unfinished tasks of a wave, as done",
+                "Mark an object, or the unfinished tasks in a wave, as done",
             ),
             mark_done,
         ),
@@ -121,7 +121,7 @@ pub(super) fn routes() -> Vec<Route> {
             (
                 "/api/v1/operations/{id}/retry",
                 "retryTasks",
-                "Retry an object, or the failed tasks of a wave, immediately",
+                "Retry an object, or the failed tasks in a wave, immediately",
             ),
             retry,
         ),
@@ -134,7 +134,7 @@ pub(super) fn routes() -> Vec<Route> {
 struct ListQuery {
     #[serde(flatten)]
     page: PageQuery,
-    /// Only operations of this application: its name, or NAMESPACE/NAME.
+    /// Only operations for this application: its name, or NAMESPACE/NAME.
     application: Option<String>,
     /// Only operations with this outcome; repeatable.
     #[serde(rename = "outcome")]
@@ -225,7 +225,7 @@ async fn logs(call: Call) -> Result<HookLogs, Problem> {
 struct EventsQuery {
     /// Only events with a number greater than this number.
     after: u64,
-    /// If there are no such events yet, waits some time for new events.
+    /// If there are no such events yet, waits for new events for a limited time.
     wait: bool,
 }
 
@@ -235,7 +235,7 @@ struct EventsQuery {
 struct OperationEvents {
     /// Events, in order.
     items: Vec<EventDocument>,
-    /// Explanation, if some events are no longer available.
+    /// Explanation, if some events are missing because they are no longer available.
     missed: Option<String>,
     /// Value of `after` for the next request.
     next: u64,
@@ -315,7 +315,7 @@ async fn export_page(call: Call) -> HandlerResult {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RequestResult")]
 struct AcceptedRequest {
-    /// Operation to which the request applies.
+    /// Operation that the request applies to.
     id: OperationId,
     /// True if the server's process is running the operation and receives the request immediately. Otherwise,
     /// the next process that resumes the operation receives the request.
@@ -376,7 +376,7 @@ async fn approve(call: Call<NoParameters, ApproveBody>) -> Result<AcceptedReques
     send_request(&call, OperationAction::Approve { wave: *wave, reason: reason.clone() }).await
 }
 
-/// Part of the operation: an object or a wave.
+/// Part of the operation to skip or mark as done: an object or a wave.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
@@ -398,7 +398,7 @@ struct OverrideBody {
     reason: String,
 }
 
-/// Part of the operation to run again: an object or a wave.
+/// Part of the operation to retry: an object or a wave.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend(

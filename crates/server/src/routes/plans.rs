@@ -48,7 +48,10 @@ pub(super) fn routes() -> Vec<Route> {
             create,
         ),
         get_route_as((PLAN, "getPlan", "Get a stored plan, wave by wave"), plan, get),
-        get_route((FULL_PLAN, "getWholePlan", "Get a stored plan in the command line's format"), get_full),
+        get_route(
+            (FULL_PLAN, "getWholePlan", "Get a stored plan in the same format as on the command line"),
+            get_full,
+        ),
         get_route(
             (
                 DIFF,
@@ -73,7 +76,7 @@ pub(super) fn routes() -> Vec<Route> {
             ),
             approve,
         ),
-        post_route((SYNC, "syncPlan", "Execute exactly a stored plan"), execute),
+        post_route((SYNC, "syncPlan", "Execute exactly the stored plan"), execute),
     ]
 }
 
@@ -115,15 +118,15 @@ async fn application_service<Q, B>(call: &Call<Q, B>) -> Result<ApplicationServi
 /// Checks that the application exists.
 fn check_application(service: &ApplicationService, application: &str) -> Result<(), Problem> {
     let is_there = !service.find(Some(application)).applications.is_empty();
-    let none = || Problem::new(Code::NotFound, format!("there is no application {application:?}"));
+    let none = || Problem::new(Code::NotFound, format!("application {application:?} not found"));
     is_there.then_some(()).ok_or_else(none)
 }
 
-/// Expected application of the plan.
+/// Application that the plan is expected to be for.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct GetQuery {
-    /// Name or NAMESPACE/NAME of the application. A plan of a different application is treated as not found.
+    /// Name or NAMESPACE/NAME of the application. A plan for a different application is treated as not found.
     application: Option<String>,
 }
 
@@ -141,7 +144,7 @@ async fn get(call: Call<GetQuery>) -> HandlerResult {
 #[schemars(rename = "StoredPlan")]
 struct FullPlan {
     summary: PlanSummary,
-    /// The plan in the format of the log. Secret values are masked.
+    /// The plan, as recorded in the log. Secret values are masked.
     plan: serde_json::Value,
 }
 
@@ -227,7 +230,7 @@ async fn approve(call: Call<NoParameters, ApproveBody>) -> Result<PlanSummary, P
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "SyncPlanBody")]
 struct ExecuteBody {
-    /// Executes the plan even if fields that the plan does not set have changed on the plan's objects.
+    /// Executes the plan even if fields that it does not set have changed on its objects.
     allow_drift: bool,
     /// Reason to record; may be empty.
     reason: String,

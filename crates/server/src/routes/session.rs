@@ -20,7 +20,7 @@ const SESSION_END: &str = "/api/v1/session/end";
 /// Returns the routes for sessions.
 pub(super) fn routes() -> Vec<Route> {
     let content = ResponseContent::Json(SchemaGenerator::subschema_for::<SessionInfo>);
-    let begin = (SESSION, "signIn", "Open a session with a token; the session cookie is set");
+    let begin = (SESSION, "signIn", "Open a session with a token, and set the session cookie");
     let end = (SESSION_END, "signOut", "End the session");
     vec![
         get_route((SESSION, "getSession", "Get the identity and role of the caller"), get_session)
@@ -44,12 +44,13 @@ struct SessionInfo {
     /// Name of the provider for signing in at /api/v1/session/oidc; absent if no provider is configured. If
     /// the server has neither tokens nor a provider, callers don't need to authenticate.
     provider: Option<String>,
-    /// Value for the `X-Tidegate-CSRF` header of all requests that make changes; absent without a session.
+    /// Value of the `X-Tidegate-CSRF` header that all requests with changes must send; absent without a
+    /// session.
     csrf: Option<String>,
     /// Time until the session expires, in seconds; absent without a session.
     expires_in_seconds: Option<u64>,
     /// Namespace of the control plane. Applications in this namespace are listed without a namespace. Absent
-    /// unless the caller is authenticated.
+    /// if the caller is not authenticated.
     control_namespace: Option<&'static str>,
 }
 

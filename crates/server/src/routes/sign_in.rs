@@ -19,7 +19,7 @@ const LOGIN: &str = "/api/v1/session/oidc";
 /// Returns the routes for signing in with a provider.
 pub(super) fn routes() -> Vec<Route> {
     let begin_words = (LOGIN, "beginSignIn", "Redirect the browser to the provider for sign-in");
-    let back_words = (CALLBACK, "endSignIn", "Callback from the provider; opens a session");
+    let back_words = (CALLBACK, "endSignIn", "Handle the provider's callback, and open a session");
     vec![
         redirect_route(begin_words, QueryParser::new(), start_login),
         redirect_route(back_words, QueryParser::ignoring_unknown(), finish_login),
@@ -31,8 +31,8 @@ pub(super) fn routes() -> Vec<Route> {
 #[serde(default, deny_unknown_fields)]
 #[derive(Default)]
 struct BeginQuery {
-    /// View to show after the login: a path of the page, such as /operations (default: the first view).
-    /// Invalid values are ignored.
+    /// View to show after the login, as a path such as /operations (default: the first view). Invalid values
+    /// are ignored.
     next: Option<String>,
 }
 
@@ -54,7 +54,7 @@ async fn start_login(call: Call<BeginQuery>) -> HandlerResult {
     }
 }
 
-/// Parameters with which the provider redirects the browser back.
+/// Parameters that the provider adds when it redirects the browser back.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct CallbackQuery {

@@ -56,7 +56,7 @@ impl SecretKey {
     }
 }
 
-/// Webhook secrets, all of which are non-empty.
+/// Webhook secrets. None of them is empty.
 pub(super) struct Secrets(BTreeMap<SecretKey, String>);
 
 impl Secrets {

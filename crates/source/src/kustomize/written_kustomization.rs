@@ -1,5 +1,5 @@
-//! Kustomizations as Tidegate writes them for Kustomize. They contain the edits from the source, and refer to
-//! fetched folders and files instead of remote entries.
+//! Kustomizations that Tidegate writes to the working folder. The source's edits are applied, and fetched
+//! folders and files replace remote entries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

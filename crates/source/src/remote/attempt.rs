@@ -37,7 +37,7 @@ pub(crate) struct Attempt {
     is_ended: AtomicBool,
     /// Callbacks that are called when the attempt ends.
     callbacks: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
-    /// Sender on which the thread for the deadline waits. When the sender is dropped, the thread ends.
+    /// Sender that the thread for the deadline waits on. When the sender is dropped, the thread ends.
     _ends: mpsc::Sender<()>,
 }
 

@@ -42,8 +42,8 @@ pub(super) fn mirror_name(address: &Address) -> String {
     name
 }
 
-/// Deletes all mirrors in a folder, except for those of the given repositories. No deleted mirror may be in
-/// use.
+/// Deletes all mirrors in a folder, except for those of the given repositories. The deleted mirrors must not
+/// be in use.
 pub(crate) fn delete_unused<'a>(mirrors: &Path, kept: impl IntoIterator<Item = &'a Address>) {
     let kept: BTreeSet<String> = kept.into_iter().map(mirror_name).collect();
     for entry in fs::read_dir(mirrors).into_iter().flatten().flatten() {
@@ -65,8 +65,8 @@ pub(crate) fn delete_unused<'a>(mirrors: &Path, kept: impl IntoIterator<Item = &
     }
 }
 
-/// Deletes partial packs and incomplete mirrors, which remain if the process is killed during a fetch. No
-/// mirror may be in use.
+/// Deletes partial packs and incomplete mirrors, which remain if the process is killed during a fetch. The
+/// mirrors must not be in use.
 pub(crate) fn delete_unfinished(mirrors: &Path) {
     let inside =
         |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());

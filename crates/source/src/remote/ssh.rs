@@ -103,7 +103,7 @@ fn start_ssh(
     };
     if access.known_hosts.trim().is_empty() && !access.is_insecure {
         return Err(Problem::new("no known host keys are configured").with_hint(
-            "create the ConfigMap argocd-ssh-known-hosts-cm; ssh-keyscan prints the keys of a host",
+            "create the argocd-ssh-known-hosts-cm ConfigMap; ssh-keyscan prints the keys of a host",
         ));
     }
     let failed = |error: io::Error| {
@@ -223,23 +223,24 @@ impl Session {
             || says("HOST IDENTIFICATION HAS CHANGED")
         {
             let what = if says("HAS CHANGED") {
-                "the server's host key differs from the one in argocd-ssh-known-hosts-cm"
+                "the server's host key differs from the key in argocd-ssh-known-hosts-cm"
             } else {
                 "the server's host key is unknown"
             };
             return Some(
                 Problem::new(what)
-                    .with_hint("verify the host, and add its key to the ConfigMap argocd-ssh-known-hosts-cm"),
+                    .with_hint("verify the host, and add its key to the argocd-ssh-known-hosts-cm ConfigMap"),
             );
         }
         if says("Permission denied") {
             return Some(Problem::new(format!(
-                "the server does not accept the sshPrivateKey of Secret {secret}"
+                "the server does not accept the sshPrivateKey in Secret {secret}"
             )));
         }
         if says("invalid format") || says("error in libcrypto") || says("incorrect passphrase") {
             return Some(Problem::new(format!(
-                "sshPrivateKey of Secret {secret} is invalid or has a passphrase; use a private key without a passphrase"
+                "sshPrivateKey in Secret {secret} is invalid or has a passphrase; use a private key without \
+                 a passphrase"
             )));
         }
         let last = lines.last()?;

@@ -29,8 +29,8 @@ const RESPONSE_BYTES_MAX: u64 = 256 << 10;
 #[derive(Default)]
 pub(crate) struct Tokens {
     cache: TokenCache<Issuer, Problem>,
-    /// The last new token that each repository has rejected. If such a repository also rejects a cached
-    /// token, the token may still be valid for other repositories.
+    /// Newly issued token that each repository rejected. If the repository rejects the same token again, no
+    /// further token is requested. The token stays cached, because other repositories may accept it.
     rejected: Mutex<BTreeMap<String, (Issuer, SecretText)>>,
 }
 
@@ -41,7 +41,7 @@ impl Tokens {
         leased.is_from_cache && useless.get(repository).is_none_or(|(_, token)| token.0 != leased.token)
     }
 
-    /// Records if a repository accepts or rejects a token.
+    /// Records whether a repository accepts or rejects a token.
     fn record_result(&self, repository: &str, issuer: &Issuer, token: &str, is_accepted: bool) {
         let mut useless = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
         if is_accepted {

@@ -28,7 +28,7 @@ pub(super) enum Key {
 }
 
 impl Signer {
-    /// Returns true if the signature is a signature of these bytes with this key.
+    /// Returns true if this key made the signature of these bytes.
     pub fn made_signature(&self, signature: &Signature, of: &[u8]) -> bool {
         let verified = match &self.key {
             Key::Primary(key) => signature.verify(key, of),

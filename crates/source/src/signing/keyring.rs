@@ -117,8 +117,7 @@ impl Keyring {
     }
 }
 
-/// Checks everything that a verified signature must also satisfy, such as the purpose and the expiry of the
-/// key.
+/// Checks the remaining conditions for a verified signature, such as the purpose and the expiry of its key.
 fn check_conditions(
     signer: &Signer,
     signature: &Signature,

@@ -21,10 +21,11 @@ pub(super) enum SignatureError {
     #[error("has several signatures, but exactly one is expected")]
     MultipleSignatures,
     #[error(
-        "is signed with key {0}, but the ConfigMap argocd-gpg-keys-cm has no such key; add the public key to the ConfigMap, under its ID"
+        "is signed with key {0}, but the argocd-gpg-keys-cm ConfigMap has no such key; add the public key \
+         to the ConfigMap, under its ID"
     )]
     Unknown(KeyId),
-    #[error("has a signature without a key ID, and no key in the ConfigMap argocd-gpg-keys-cm matches it")]
+    #[error("has a signature without a key ID, and no key in the argocd-gpg-keys-cm ConfigMap matches it")]
     NoIssuer,
     #[error(
         "has a bad signature with key {0}: the content was changed, or the signature is for different content"

@@ -1,6 +1,6 @@
 //! Slots for concurrent calls of tools. An Application is slow if its last call exceeded a limit. A slow
 //! Application waits until no other Application is waiting, and leaves one slot free. A few charts that never
-//! finish can therefore not block all other Applications.
+//! finish therefore can't block all other Applications.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -142,7 +142,7 @@ pub(crate) fn file_paths(top: &Path) -> Vec<String> {
     files
 }
 
-/// Calls a function with each file whose name is wanted: its path and its content. Skips unreadable files.
+/// Calls a function with the path and the content of each file whose name is wanted. Skips unreadable files.
 pub(crate) fn visit_files(top: &Path, is_wanted: impl Fn(&str) -> bool, mut with: impl FnMut(&str, &[u8])) {
     for path in file_paths(top) {
         if is_wanted(path.rsplit('/').next().unwrap_or_default())

@@ -36,7 +36,7 @@ fn credentials_are_sent() {
         assert_eq!(read.map(|files| files.len()), Ok(1), "{kind} {fields:?}");
         bench.server.set_behavior(requires_authorization("Basic another"));
         let error = bench.observe_and_read("main").unwrap_err().to_string();
-        assert!(error.contains("does not accept the credentials of Secret given"), "{error}");
+        assert!(error.contains("does not accept the credentials in Secret given"), "{error}");
         assert!(!error.contains("hunter2") && !error.contains("aHVudGVyMg"), "{error}");
     }
 }
@@ -54,7 +54,7 @@ fn invalid_secrets() {
         ("tlsClientCertData", "hunter2", "tlsClientCertKey"),
         ("pasword", "hunter2", "pasword"),
         ("password", "hunter2\n", "is not allowed in an HTTP header"),
-        ("proxy", "gopher://hunter2@proxy", "proxy of Secret given"),
+        ("proxy", "gopher://hunter2@proxy", "proxy in Secret given"),
     ] {
         let mut fields = vec![("url", url.as_str()), (field, value)];
         if field == "password" {
@@ -215,7 +215,7 @@ fn a_project_has_its_own_repositories() {
         for project in ["default", "", "pay"] {
             let refused = look_and_read(project).unwrap_err().to_string();
             assert!(
-                refused.contains("does not accept the credentials of Secret given"),
+                refused.contains("does not accept the credentials in Secret given"),
                 "{project}: {refused}"
             );
             assert!(!refused.contains("hunter2") && !refused.contains("other"), "{refused}");

@@ -123,11 +123,11 @@ fn failures_are_described() {
         ),
         (
             "echo 'WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!' >&2; echo 'Host key verification failed.' >&2; exit 255",
-            "differs from the one in argocd-ssh-known-hosts-cm",
+            "differs from the key in argocd-ssh-known-hosts-cm",
         ),
         (
             "echo 'deploy@example.com: Permission denied (publickey).' >&2; exit 255",
-            "sshPrivateKey of Secret given",
+            "sshPrivateKey in Secret given",
         ),
         ("echo 'Load key \"x\": invalid format' >&2; exit 255", "is invalid or has a passphrase"),
         (

@@ -217,7 +217,7 @@ fn credentials_stay_with_their_server() {
     );
     stage.observe();
     let error = stage.error(&stage.web("*"));
-    assert!(error.contains("does not accept the credentials of Secret given"), "{error}");
+    assert!(error.contains("does not accept the credentials in Secret given"), "{error}");
     stage.secret(json!({"type": "git", "url": url}));
     stage.observe();
     assert!(stage.error(&stage.web("*")).contains("is for repositories of type git"));

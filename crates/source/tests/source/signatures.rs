@@ -78,7 +78,7 @@ fn expected(row: &Value) -> Option<String> {
         ("EXPKEYSIG", _) => with("carol", ", which expired at 2020-12-31T00:00:00"),
         ("REVKEYSIG", _) => with("dora", ", which was revoked"),
         ("EXPSIG", _) => with("alice", " that expired at 2026-01-02T00:00:00"),
-        ("NO_PUBKEY", _) => with("erin", ", but the ConfigMap argocd-gpg-keys-cm has no such key"),
+        ("NO_PUBKEY", _) => with("erin", ", but the argocd-gpg-keys-cm ConfigMap has no such key"),
         ("", "by-ssh") => Some("is signed with SSH; only OpenPGP signatures are supported".to_owned()),
         ("", _) => Some("is not signed; project 'shop' requires a signature with".to_owned()),
         other => panic!("{other:?}"),

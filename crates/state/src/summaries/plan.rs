@@ -11,8 +11,8 @@ use tidegate_model::{OperationId, PlanApproval, Timestamp};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanSummary {
-    /// SHA-256 hash of the complete plan in hexadecimal digits, which identifies the plan. The first 12
-    /// digits are enough for users.
+    /// SHA-256 hash of the complete plan, in hexadecimal. It identifies the plan; the first 12 digits are
+    /// enough for users.
     pub hash: String,
     /// Namespace of the plan's Application.
     pub namespace: String,
@@ -28,19 +28,19 @@ pub struct PlanSummary {
     /// is waiting.
     #[serde(default)]
     pub reason: String,
-    /// Number of objects for each action: `create`, `apply`, `replace`, `prune`, `prune-skipped`. Hooks are
-    /// counted as created.
+    /// Number of objects for each action: `create`, `apply`, `replace`, `prune` or `prune-skipped`. Hooks
+    /// count as created.
     pub actions: BTreeMap<String, u64>,
     /// Approvals.
     pub approvals: Vec<PlanApproval>,
-    /// User who stopped the plan's operation before it started; absent if no user stopped it.
+    /// User who stopped the plan's operation before it started. Absent if no user did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withdrawn_by: Option<PlanApproval>,
     /// State of the plan.
     pub state: PlanState,
     /// Description of the missing approval; absent if no approval is missing.
     pub missing_approval: Option<String>,
-    /// Reason why the API user may not approve the plan; absent if the user may approve it or if no approval
+    /// Reason why the API user may not approve the plan. Absent if the user may approve it, or if no approval
     /// is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_denied_reason: Option<String>,
@@ -52,7 +52,7 @@ pub struct PlanSummary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlanState {
-    /// One of the Application's operations is waiting for the plan to be approved.
+    /// An operation for the Application is waiting for the plan to be approved.
     Waiting,
     /// The plan was created automatically for an operation and has been replaced with a newer plan.
     Replaced,

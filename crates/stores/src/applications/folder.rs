@@ -350,7 +350,7 @@ impl FolderPoller {
         self.files.can_hide_documents() || self.generated_files.can_hide_documents()
     }
 
-    /// Loads the persisted state. Returns the damaged files, each with the path to which it was moved.
+    /// Loads the persisted state. Returns the damaged files, each with the path that it was moved to.
     fn load_state(&mut self) -> BTreeMap<PathBuf, String> {
         let lost = state_files::set_damaged_aside::<Application>(self.disk.as_ref(), &self.state_folder);
         for application in state_files::read_applications(&self.state_folder).unwrap_or_default() {

@@ -167,7 +167,7 @@ impl GeneratedApplications {
         Ok(if self.contains(key) { Existence::Exists } else { Existence::Gone })
     }
 
-    /// Checks if the Application with the given UID exists.
+    /// Checks whether the Application with the given UID exists.
     pub fn find(&self, key: &AppKey, uid: &str) -> Result<Existence, ServiceError> {
         let there = self.get(key)?.is_some_and(|one| one.metadata.uid == uid);
         Ok(if there { Existence::Exists } else { Existence::Gone })

@@ -316,8 +316,8 @@ impl PolledFolder {
         fs::metadata(&self.folder).ok().map(|folder| (folder.dev(), folder.ino()))
     }
 
-    /// Returns an error if the folder is empty and isn't the same folder in which files were found before,
-    /// for example because a volume was unmounted. The poller then waits for missing content again.
+    /// Returns an error if the folder is empty and isn't the folder that contained files before, for example
+    /// because a volume was unmounted. The poller then waits for missing content again.
     fn replaced_folder_error(&mut self, listed: &FolderListing) -> Option<String> {
         let now = self.identity();
         if !listed.files.is_empty() || !listed.inaccessible.is_empty() {
@@ -417,7 +417,7 @@ pub fn find_single_document_file(
     match found.as_slice() {
         [(path, false)] => Ok(path.clone()),
         [(path, true)] => refused(format!(
-            "{} contains more than {what}: remove that document from the file manually{also}",
+            "{} contains other documents besides {what}: remove that document from the file manually{also}",
             path.display()
         )),
         [] => refused(format!("{what} is not in any readable file")),

@@ -93,8 +93,8 @@ impl AppSetStore for FolderAppSetStore {
         self.change_state(set, move |stored| stored.status = status).await
     }
 
-    /// Doesn't remove the refresh annotation, because it is part of a user's document. Each reported change
-    /// to the ApplicationSet triggers a refresh instead.
+    /// Doesn't remove the refresh annotation, because the annotation is part of a user's document. Each
+    /// reported change to the ApplicationSet triggers a refresh instead.
     async fn write_finalizer(&self, set: &ApplicationSet) -> Result<(), ServiceError> {
         let desired = set.metadata.finalizers.clone();
         let marked = move |stored: &mut ApplicationSet| {

@@ -32,7 +32,7 @@ pub(super) struct StateTable {
     appsets: BTreeMap<AppKey, ApplicationSet>,
     /// Counter that is incremented on each change.
     changes: u64,
-    /// Damaged files, each with the path to which it was moved.
+    /// Damaged files, each with the path that it was moved to.
     lost: BTreeMap<PathBuf, String>,
 }
 
@@ -149,7 +149,7 @@ impl StateTable {
         })
     }
 
-    /// Takes the path to which an ApplicationSet's damaged state was moved, so that it is reported only once.
+    /// Takes the path that an ApplicationSet's damaged state was moved to, so that it is reported only once.
     pub fn take_lost(&mut self, key: &AppKey) -> Option<String> {
         self.lost.remove(&state_files::state_path(&self.folder, key))
     }

@@ -68,8 +68,10 @@ impl RunningService {
         let mut address = String::new();
         loop {
             let line = lines.next().expect("it ended before it was ready").unwrap();
-            if let Some(rest) = line.split("the API is at http://").nth(1) {
-                rest.split(' ').next().unwrap().clone_into(&mut address);
+            if line.contains("the API is available")
+                && let Some(rest) = line.split("http://").nth(1)
+            {
+                rest.split(';').next().unwrap().clone_into(&mut address);
             }
             if line.contains("managing ") && line.contains(" application") {
                 break;

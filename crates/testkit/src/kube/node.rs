@@ -1,9 +1,9 @@
-//! Simulation of kubelets, the scheduler and a cloud, as far as their work is visible in objects: pods are
-//! bound, start, become ready or fail, and disappear after deletion; claims are bound; Services and Ingresses
-//! get an address.
+//! Simulation of kubelets, the scheduler and a cloud, as far as their work is visible in objects. Pods are
+//! bound, start, become ready or fail, and disappear after deletion. Claims are bound, and Services and
+//! Ingresses get an address.
 //!
 //! The annotations of the simulated cluster apply here as well, and the same code creates the status. There
-//! are two differences. Time is real, and an object with a stuck deletion gets its finalizer when it is
+//! are two differences. Time is real. And an object with a stuck deletion gets its finalizer when it is
 //! created, because an API server doesn't accept new finalizers once deletion has started.
 
 mod behavior;

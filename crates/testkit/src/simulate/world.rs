@@ -90,7 +90,7 @@ enum NextStep {
     CommandResult(Command, Input),
     /// The batch in flight has become durable.
     Persisted,
-    /// The time for which a timer was set has come.
+    /// A timer rings at the time that it was set to.
     Timer,
     /// A command reaches the cluster.
     Execute(Command),

@@ -256,8 +256,8 @@ async fn an_undefined_group_is_closed() {
     let lost = submit(&engine, &sync_for_application("lost", &config("l", 0, &[gate])), 1).await;
     wait_until(&engine, lost, |view, reason| {
         reason.contains(
-            "the gate is not defined; define it in the file passed to `tidegate serve --gates`, or terminate \
-             the operation and start a new one with `tidegate sync --gates FILE`",
+            "the gate is not defined; define it in the file passed to `tidegate serve --gates`, or \
+             terminate the operation and sync again with `tidegate sync --gates FILE`",
         ) && view.warnings.iter().any(|warning| warning.message.contains("concurrency:lost"))
     })
     .await;

@@ -35,14 +35,14 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("delay before a retry", &[
         "crates/lifecycle/tests/lifecycle/retries.rs::waits_between_attempts_double",
     ]),
-    ("**Two operations of one application.**", &[
+    ("**Two operations for one application.**", &[
         "crates/testkit/tests/executor/claims.rs::a_second_operation_is_refused_and_writes_nothing",
         "crates/testkit/tests/crash.rs::a_crash_at_any_point_keeps_the_claim",
         "tests/e2e-kube/claims.rs::a_second_sync_is_refused_and_names_the_first",
     ]),
     ("**Approval of a sync.** As", &[
         "crates/testkit/tests/service/main.rs::an_approved_plan_is_written_once_whenever_processes_die",
-        "crates/daemon/src/applications/actor/plan_approval/tests.rs::a_sync_waits_and_writes_nothing_until_its_plan_is_approved",
+        "crates/app-controller/src/actor/plan_approval/tests.rs::a_sync_waits_and_writes_nothing_until_its_plan_is_approved",
         "tests/e2e/api/plans.rs::a_plan_waits_for_its_approvers_and_is_executed_once",
     ]),
     ("**Retries.** Argo CD starts from", &[
@@ -88,7 +88,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
         "golden hooks-again",
     ]),
-    ("If its delete policy keeps", &[
+    ("If a hook's delete policy", &[
         "crates/lifecycle/tests/lifecycle/traces.rs::a_one_wave_without_hooks_is_not_health_gated",
         "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
         "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
@@ -160,7 +160,10 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/model/src/tracking/tests.rs::a_crd_is_not_owned_by_its_label",
         "crates/testkit/tests/kube/cluster/reads.rs::labels_set_by_controllers_do_not_mean_ownership",
     ]),
-    ("**Shared resources** (`FailOnSharedResource` and the", &[
+    ("**Tracking id in a manifest.**", &[
+        "crates/planner/tests/planner/live.rs::a_manifest_with_the_tracking_id_of_another_application_is_reported",
+    ]),
+    ("**`FailOnSharedResource=true`.** In Tidegate, this option", &[
         "crates/planner/tests/planner/live.rs::a_manifest_with_the_tracking_id_of_another_application_is_reported",
     ]),
     ("a wave number that exceeds 64 bits", &["crates/planner/tests/planner/bad_input.rs::table_of_invalid_files"]),
@@ -185,6 +188,12 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/model/src/annotations/known_keys.rs::misspelled_keys_are_reported_with_the_nearest_known_key",
     ]),
     ("**Dry run before the first", &[
+        "crates/lifecycle/tests/lifecycle/failures.rs::a_failed_dry_run_applies_nothing_and_starts_no_hooks",
+        "crates/planner/tests/planner/live.rs::kinds_of_new_crds_are_dry_run_in_their_wave",
+        "crates/testkit/tests/executor/namespaces.rs::a_refused_object_prevents_a_new_namespace_unless_it_is_in_it",
+        "crates/testkit/tests/kube/conformance/writes.rs::dry_runs",
+    ]),
+    ("**Dry run of objects in", &[
         "crates/lifecycle/tests/lifecycle/failures.rs::a_failed_dry_run_applies_nothing_and_starts_no_hooks",
         "crates/planner/tests/planner/live.rs::kinds_of_new_crds_are_dry_run_in_their_wave",
         "crates/testkit/tests/executor/namespaces.rs::a_refused_object_prevents_a_new_namespace_unless_it_is_in_it",
@@ -277,7 +286,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/kube/definitions.rs::conflicting_names_fail_the_operation",
         "crates/testkit/tests/executor/planned_writes.rs::a_definition_that_cannot_serve_the_kind_fails_the_wave_at_once",
     ]),
-    ("a CRD or Deployment with a status that is older than the last write", &[
+    ("a CRD or Deployment whose status is older than the last write", &[
         "crates/health/tests/rules/general.rs::evidence_by_kind",
         "crates/lifecycle/tests/lifecycle/waiting.rs::weak_evidence_settles_two_seconds_after_the_write",
     ]),
@@ -345,7 +354,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/namespaces.rs::a_namespace_deleted_during_its_writes_fails_the_operation",
         "tests/e2e/sync.rs::a_namespace_is_not_pruned_before_its_contents",
     ]),
-    ("Otherwise it fails when it", &[
+    ("Otherwise, it fails when it", &[
         "crates/testkit/tests/executor/namespaces.rs::a_namespace_recreated_during_downtime_fails_the_operation",
         "crates/testkit/tests/executor/namespaces.rs::a_namespace_recreated_during_an_outage_fails_the_operation",
         "crates/lifecycle/tests/lifecycle/namespaces.rs::an_operation_does_not_succeed_in_a_recreated_namespace",
@@ -421,12 +430,12 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::only_final_failures_are_degraded_immediately",
         "crates/testkit/tests/executor/watches.rs::a_wave_fails_after_the_grace_period_of_an_autoscaler",
-        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/app-controller/src/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("**PersistentVolumeClaims with `volumeBindingMode: WaitForFirstConsumer`** in", &[
         "crates/testkit/tests/executor/wait_reasons.rs::a_claim_waiting_for_its_first_consumer_does_not_block_its_wave",
     ]),
-    ("An application is deleted by", &[
+    ("To delete an application, Tidegate", &[
         "tests/e2e/delete.rs::an_application_is_deleted_in_reverse_sync_order",
         "tests/e2e/delete.rs::a_killed_deletion_is_resumed_and_each_hook_runs_once",
         "crates/testkit/tests/crash.rs::a_crash_at_any_point_changes_nothing",
@@ -450,7 +459,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/deletions.rs::a_hook_kept_by_its_policy_is_deleted_too",
         "golden delete-orphan",
     ]),
-    ("**Deleted hooks.** Tidegate also deletes", &[
+    ("**Deleted hooks.** A deletion always", &[
         "crates/planner/src/deletion.rs::deleted_and_retained_objects",
         "crates/planner/tests/planner/properties.rs::a_deletion_writes_hooks_alone",
         "crates/testkit/tests/executor/deletions.rs::the_hook_of_an_interrupted_sync_is_deleted_too",
@@ -478,7 +487,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("**PostDelete hooks in a namespace", &[
         "crates/testkit/tests/executor/deletions.rs::a_namespace_is_not_deleted_before_a_later_hook_in_it",
     ]),
-    ("**Hooks of the deletion.** Argo", &[
+    ("**Deletion hooks.** Argo CD runs", &[
         "crates/planner/src/hooks.rs::hooks_of_a_deletion",
         "golden delete",
     ]),
@@ -486,28 +495,32 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "tests/e2e-kube/from_argo_cd.rs::fields_removed_from_git_are_removed_from_the_cluster",
         "crates/kube/src/patch/tests/field_owners.rs::fields_of_several_managers_become_ours",
     ]),
-    ("**Affected objects**: objects with the", &[
+    ("To prevent this, the first", &[
+        "tests/e2e-kube/from_argo_cd.rs::fields_removed_from_git_are_removed_from_the_cluster",
+        "crates/kube/src/patch/tests/field_owners.rs::fields_of_several_managers_become_ours",
+    ]),
+    ("**Affected objects.** Tidegate takes over", &[
         "crates/planner/tests/planner/live.rs::fields_of_argo_cd_are_taken_over",
     ]),
-    ("**Affected fields**: all fields that", &[
+    ("**Affected fields.** Tidegate takes over", &[
         "crates/model/src/field_handover.rs::entries_that_can_be_taken_over",
         "crates/model/src/field_handover.rs::fields_outside_of_manifests_stay",
     ]),
-    ("**Exceptions**: Tidegate doesn't change fields", &[
+    ("**Exceptions.** Tidegate doesn't change fields", &[
         "tests/e2e-kube/from_argo_cd.rs::fields_removed_from_git_are_removed_from_the_cluster",
         "crates/planner/tests/planner/live.rs::fields_of_argo_cd_are_taken_over",
     ]),
-    ("**Check before the write**: Tidegate", &[
+    ("**Check before the write.** Tidegate", &[
         "crates/executor/src/effects/resources/tests.rs::no_fields_are_taken_over_from_an_object_with_another_owner",
     ]),
-    ("**A crash between the two", &[
+    ("**Crash between the two writes.**", &[
         "crates/executor/src/effects/resources/tests.rs::an_interrupted_takeover_is_completed",
     ]),
-    ("**`ClientSideApplyMigration=false`**: Tidegate doesn't take over", &[
+    ("**`ClientSideApplyMigration=false`.** Tidegate doesn't take over", &[
         "crates/planner/tests/planner/live.rs::fields_of_argo_cd_are_taken_over",
         "crates/planner/tests/planner/live.rs::fields_of_client_side_apply_are_taken_over",
     ]),
-    ("**`ClientSideApplyMigrationManager=NAME`** is a sync option", &[
+    ("**`ClientSideApplyMigrationManager=NAME`.** This sync option replaces", &[
         "crates/planner/tests/planner/live.rs::fields_of_client_side_apply_are_taken_over",
     ]),
     ("In the plan, the reason", &[
@@ -532,14 +545,14 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ]),
     ("You can set each option", &[
         "tests/e2e-kube/refused.rs::an_application_with_repeated_keys_migrates",
-        "crates/daemon/src/applications/shared_state.rs::explicit_options_override_the_defaults",
+        "crates/app-controller/src/shared_state.rs::explicit_options_override_the_defaults",
     ]),
     ("A hook object records the", &[
         "crates/testkit/tests/executor/rivals.rs::the_running_hook_of_another_operation_is_awaited_and_named",
         "crates/testkit/tests/executor/rivals.rs::deadlines_count_while_another_operation_runs_the_hook",
         "crates/testkit/tests/executor/rivals.rs::a_hook_created_at_the_last_moment_is_left_alone",
     ]),
-    ("Another operation may also create", &[
+    ("Two operations may try to", &[
         "crates/testkit/tests/executor/rivals.rs::the_running_hook_of_another_operation_is_awaited_and_named",
         "crates/testkit/tests/executor/rivals.rs::deadlines_count_while_another_operation_runs_the_hook",
         "crates/testkit/tests/executor/rivals.rs::a_hook_created_at_the_last_moment_is_left_alone",
@@ -589,31 +602,31 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "golden skipped-hook",
         "golden hook-marked-as-done",
     ]),
-    ("The results are `Skipped` and", &[
+    ("The tasks' results are `Skipped`", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_a_wave_skips_its_open_tasks_and_its_gate",
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_the_last_wave_does_not_affect_the_previous_one",
         "crates/lifecycle/tests/lifecycle/overrides.rs::tasks_blocked_by_a_failure_run_after_an_override",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_applies_to_later_attempts",
     ]),
-    ("A wave with nothing left", &[
+    ("**Skipped waves.** If a wave", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_a_wave_skips_its_open_tasks_and_its_gate",
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_the_last_wave_does_not_affect_the_previous_one",
         "crates/lifecycle/tests/lifecycle/overrides.rs::tasks_blocked_by_a_failure_run_after_an_override",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_applies_to_later_attempts",
     ]),
-    ("Tasks that were blocked by", &[
+    ("**Blocked tasks.** Tasks that were", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_a_wave_skips_its_open_tasks_and_its_gate",
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_the_last_wave_does_not_affect_the_previous_one",
         "crates/lifecycle/tests/lifecycle/overrides.rs::tasks_blocked_by_a_failure_run_after_an_override",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_applies_to_later_attempts",
     ]),
-    ("A skip or a mark", &[
+    ("**Later attempts.** A task stays", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_a_wave_skips_its_open_tasks_and_its_gate",
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_the_last_wave_does_not_affect_the_previous_one",
         "crates/lifecycle/tests/lifecycle/overrides.rs::tasks_blocked_by_a_failure_run_after_an_override",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_applies_to_later_attempts",
     ]),
-    ("`retry-task` has these effects. Only", &[
+    ("`retry-task` has the following effects.", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_repeats_a_waiting_call_immediately",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_hook_runs_again_in_the_same_attempt",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_crash_during_a_retry_runs_nothing_twice",
@@ -622,7 +635,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_the_invariants",
         "golden hook-tried-again",
     ]),
-    ("**Call that waits for its", &[
+    ("**Waiting call.** If a call", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_repeats_a_waiting_call_immediately",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_hook_runs_again_in_the_same_attempt",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_crash_during_a_retry_runs_nothing_twice",
@@ -631,7 +644,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_the_invariants",
         "golden hook-tried-again",
     ]),
-    ("**Failed task of a running", &[
+    ("**Failed task in a running", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_repeats_a_waiting_call_immediately",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_hook_runs_again_in_the_same_attempt",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_crash_during_a_retry_runs_nothing_twice",
@@ -640,7 +653,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_the_invariants",
         "golden hook-tried-again",
     ]),
-    ("**Operation that waits for its", &[
+    ("**Waiting operation.** If the operation", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_repeats_a_waiting_call_immediately",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_hook_runs_again_in_the_same_attempt",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_crash_during_a_retry_runs_nothing_twice",
@@ -649,7 +662,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_the_invariants",
         "golden hook-tried-again",
     ]),
-    ("**Skipped task**: it runs after", &[
+    ("**Skipped task.** The task runs", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_retry_repeats_a_waiting_call_immediately",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_retried_hook_runs_again_in_the_same_attempt",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_crash_during_a_retry_runs_nothing_twice",
@@ -658,7 +671,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_the_invariants",
         "golden hook-tried-again",
     ]),
-    ("Tidegate refuses skip, mark-done and", &[
+    ("Tidegate refuses these requests if", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_rejected_override_describes_the_current_state",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_dry_run_has_nothing_to_skip",
         "crates/lifecycle/tests/lifecycle/table/inputs.rs::every_state_handles_every_input",
@@ -715,33 +728,38 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("If you change the method,", &[
         "crates/planner/tests/planner/tracking.rs::a_changed_method_keeps_ownership",
     ]),
-    ("Objects in the manifests get", &[
+    ("**Objects in the manifests** get", &[
         "tests/e2e/tracking.rs::a_changed_method_loses_and_touches_nothing",
         "crates/planner/tests/planner/live.rs::apply_out_of_sync_only",
     ]),
-    ("Objects that have only the", &[
+    ("**Objects that are no longer", &[
         "crates/planner/tests/planner/tracking.rs::a_changed_method_keeps_ownership",
         "crates/planner/tests/planner/tracking.rs::an_older_hook_is_known_by_its_label",
     ]),
-    ("A sync looks for such", &[
+    ("**Search.** A sync looks for", &[
         "crates/model/src/tracking/tests.rs::a_search_reads_everything_if_the_annotation_may_be_the_only_mark",
         "tests/e2e-kube/sync.rs::prunable_objects_are_searched_where_they_were_created",
         "crates/kube/src/tests/live.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
     ]),
-    ("A changed `--tracking-label` is a", &[
+    ("**Recommendation.** When you change the", &[
+        "crates/model/src/tracking/tests.rs::a_search_reads_everything_if_the_annotation_may_be_the_only_mark",
+        "tests/e2e-kube/sync.rs::prunable_objects_are_searched_where_they_were_created",
+        "crates/kube/src/tests/live.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
+    ]),
+    ("**Changed label.** With a new", &[
         "crates/planner/tests/planner/tracking.rs::another_label_is_a_new_mark",
     ]),
     ("A mark contains the name", &[
         "crates/planner/tests/planner/pruning.rs::possibly_foreign_objects_are_listed_and_not_pruned",
     ]),
-    ("is in a place where", &[
+    ("An earlier operation in this", &[
         "crates/planner/tests/planner/pruning.rs::owned_objects_are_pruned_in_any_namespace",
         "crates/testkit/tests/executor/inventory.rs::an_application_that_moves_keeps_its_objects",
     ]),
-    ("is in a namespace that", &[
+    ("The object is in a", &[
         "crates/planner/tests/planner/pruning.rs::possibly_foreign_objects_are_listed_and_not_pruned",
     ]),
-    ("has the id of this", &[
+    ("The object has the id", &[
         "crates/planner/tests/planner/pruning.rs::owned_objects_are_pruned_in_any_namespace",
         "tests/e2e/tracking.rs::an_installation_id_takes_over_objects_found_elsewhere",
     ]),
@@ -751,11 +769,11 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("When an application is deleted,", &[
         "crates/testkit/tests/executor/deletions.rs::known_objects_are_deleted_and_remaining_ones_are_named",
     ]),
-    ("is among the manifests, or", &[
+    ("The object is in the", &[
         "crates/testkit/tests/executor/deletions.rs::known_objects_are_deleted_and_remaining_ones_are_named",
         "tests/e2e-kube/argo_cd_takeover.rs::cluster_scoped_objects_are_deleted_with_their_application",
     ]),
-    ("is listed in `status.resources` of", &[
+    ("The Application's `status.resources` lists the", &[
         "crates/testkit/tests/executor/deletions.rs::known_objects_are_deleted_and_remaining_ones_are_named",
     ]),
     ("For example, if you migrate", &[
@@ -774,7 +792,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "tests/e2e/tracking.rs::a_namesake_application_of_another_team_loses_nothing",
         "tests/e2e/tracking.rs::adoption_is_recorded_with_the_operation",
     ]),
-    ("contains the application, and the cluster has been searched once", &[
+    ("contains the application, and the whole cluster has been searched", &[
         "crates/testkit/tests/executor/inventory.rs::after_one_search_the_inventory_determines_what_to_prune",
     ]),
     ("contains the application from syncs without `--prune`", &[
@@ -804,7 +822,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/kube/src/tests/live.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
         "crates/kube/src/tests/live.rs::a_search_by_label_lists_only_matching_objects",
     ]),
-    ("The health of an object", &[
+    ("The first of these layers", &[
         "crates/health/tests/custom/convention.rs::the_layer_of_an_object",
         "tests/e2e/health.rs::expressions_assess_like_scripts",
     ]),
@@ -839,7 +857,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("The `Ready` condition decides next,", &[
+    ("If the `Ready` condition is", &[
         "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
@@ -865,6 +883,11 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/custom/convention.rs::a_status_may_be_required",
         "crates/lifecycle/tests/lifecycle/waiting.rs::weak_evidence_settles_two_seconds_after_the_write",
     ]),
+    ("**Slow controllers.** If a controller", &[
+        "crates/health/tests/custom/convention.rs::an_object_without_a_status_is_progressing_for_a_minute",
+        "crates/health/tests/custom/convention.rs::a_status_may_be_required",
+        "crates/lifecycle/tests/lifecycle/waiting.rs::weak_evidence_settles_two_seconds_after_the_write",
+    ]),
     ("**Evidence.** A health status counts", &[
         "crates/health/tests/custom/evidence.rs::the_table_says_which_kinds_report_the_generation",
     ]),
@@ -876,55 +899,55 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/app-controller/src/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("HorizontalPodAutoscalers without metrics or scale", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/app-controller/src/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("Pods that restart or whose", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/app-controller/src/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
-    ("ReplicaSets", &[
+    ("ReplicaSets that can't create pods", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/app-controller/src/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
-    ("PodDisruptionBudgets", &[
+    ("PodDisruptionBudgets that can't be computed", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/app-controller/src/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("the fallback of a KEDA", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/app-controller/src/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("the conditions of a Gardener", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/app-controller/src/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("The annotation `tidegate.dev/health-grace: 10m` sets", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/app-controller/src/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
-    ("KEDA does not record when", &[
+    ("KEDA doesn't record when its", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
-        "crates/daemon/src/applications/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
+        "crates/app-controller/src/actor/change_debounce/tests.rs::the_end_of_a_grace_period_starts_a_comparison",
     ]),
     ("The health of an application", &[
         "crates/health/tests/rules/general.rs::an_application_has_the_worst_health_that_counts",

@@ -55,7 +55,7 @@ pub fn event_kind(event: &OperationEvent) -> &'static str {
     }
 }
 
-/// Returns the task to which an event applies, if any.
+/// Returns the task that an event applies to, if any.
 pub fn event_task(event: &OperationEvent) -> Option<TaskId> {
     match event {
         OperationEvent::DryRunPassed { task, .. }
@@ -174,7 +174,7 @@ fn claim_details(news: &ClaimEvent) -> Value {
     json!({"change": change, "lease": lease, "epoch": epoch, "holder": holder, "reason": reason})
 }
 
-/// Returns the details of an event that applies to a single task, in the same way as [`event_details`].
+/// Returns the details of an event about an individual task, in the same way as [`event_details`].
 fn task_event_details(event: &OperationEvent) -> Value {
     match event {
         OperationEvent::DryRunPassed { message, .. } | OperationEvent::DryRunFailed { message, .. } => {

@@ -380,7 +380,7 @@ fn render_findings(operation: &OperationView) -> Markup {
     if each.is_empty() {
         Markup::default()
     } else {
-        render_section("Findings of the plan", vec![Markup::element("ul", &[], each)])
+        render_section("Plan findings", vec![Markup::element("ul", &[], each)])
     }
 }
 

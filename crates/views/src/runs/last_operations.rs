@@ -1,5 +1,5 @@
 //! The last operation of each Application in a rollout, and its outcome. The rollout's state discards
-//! operations that were stopped, and operations of Applications that were skipped or retried, because they
+//! operations that were stopped, and operations for Applications that were skipped or retried, because they
 //! don't affect later steps. The record keeps all operations.
 
 use std::collections::BTreeMap;

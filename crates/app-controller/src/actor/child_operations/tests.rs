@@ -260,8 +260,11 @@ async fn a_child_operation_that_cannot_begin_reports_the_reason() {
     let mut skipped = application("web");
     skipped.metadata.annotations.insert("argocd.argoproj.io/skip-reconcile".into(), "true".into());
     for (app, expected) in [
-        (elsewhere, "failed: the cluster nowhere of spec.destination is unknown"),
-        (skipped, "later: application web is skipped because of its annotation"),
+        (elsewhere, "failed: the cluster nowhere in spec.destination is unknown"),
+        (
+            skipped,
+            "later: application web is skipped because of its argocd.argoproj.io/skip-reconcile annotation",
+        ),
     ] {
         publish_change(&environment, &app).await;
         let reports = all_reports(run_child(&environment, "web", operation, &commit)).await;

@@ -79,7 +79,7 @@ async fn confirmations_and_deletions(environment: &TestEnvironment) -> (Vec<Stri
 }
 
 fn confirmations_by_annotation(annotation: &str) -> Vec<String> {
-    vec![format!("unknown, because: the annotation {DELETION_APPROVED} is set to {annotation}")]
+    vec![format!("unknown, because: the {DELETION_APPROVED} annotation is set to {annotation}")]
 }
 
 /// Returns the current time.

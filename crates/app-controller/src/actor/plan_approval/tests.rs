@@ -183,11 +183,7 @@ async fn unauthorized_approvals_name_the_approvers_and_unknown_plans_fail() {
     request_sync(&environment, "ann").await.unwrap();
     let hash = await_plan(&environment, "").await;
     for (hash, by, part) in [
-        (
-            hash.as_str(),
-            "ann",
-            "ann may not approve the plan: the plan needs an approval by ben other than ann",
-        ),
+        (hash.as_str(), "ann", "ann may not approve the plan: it needs an approval by ben other than ann"),
         (&hash, "cleo", "cleo may not approve the plan"),
         (&hash, "", "needs the name of the approver"),
     ] {
@@ -222,7 +218,7 @@ async fn an_application_and_its_project_each_need_their_own_approval() {
         all.find(|one| one.kind.to_string() == approval::APPROVAL_WARNING_CONDITION)
             .map(|one| one.message.clone())
     });
-    assert!(wrong.await.contains("of project default is \"please\", but required is its only valid value"));
+    assert!(wrong.await.contains("of project default is \"please\", but its only valid value is required"));
     request_sync(&environment, "ann").await.unwrap();
     let hash = await_plan(&environment, "").await;
     approve(&environment, &hash, "ann").await.unwrap();
@@ -247,7 +243,7 @@ async fn a_new_commit_or_a_changed_cluster_replaces_the_plan() {
     let second = await_plan(&environment, &first).await;
     let old = approve(&environment, &first, "ben").await.unwrap_err().to_string();
     let expected = format!(
-        "plan {} is not the newest of application web; the newest is {}",
+        "plan {} is not the newest plan for application web; the newest is {}",
         &first[..12],
         &second[..12]
     );

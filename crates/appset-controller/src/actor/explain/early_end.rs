@@ -10,8 +10,8 @@ use tidegate_model::argo::Application;
 use super::ActorState;
 
 impl ActorState {
-    /// Returns the last ordered deletion if it ended early and is still relevant: some of its Applications
-    /// still exist, and no other run has started since.
+    /// Returns the last ordered deletion if it ended early and is still relevant. It is relevant as long as
+    /// some of its Applications exist and no other run has started since.
     pub(in crate::actor) fn incomplete_deletion(&self) -> Option<&State> {
         let is_newest = self.rollouts.id < self.teardowns.id;
         let is_relevant = self.is_deleting() || is_newest && self.rollouts.running.is_none();

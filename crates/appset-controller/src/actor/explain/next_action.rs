@@ -39,7 +39,7 @@ impl ActorState {
         let retry = format!("tidegate appset retry {}", qualified_name(&self.set));
         match self.describe_restart() {
             Some(attempt) => NextAction::nothing(&attempt),
-            None if is_incomplete => NextAction::run(retry, "starts it again once the cause is fixed"),
+            None if is_incomplete => NextAction::run(retry, "restarts the run once the cause is fixed"),
             None => NextAction::nothing("the next rollout starts when the targets change"),
         }
     }

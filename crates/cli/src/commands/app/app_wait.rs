@@ -185,13 +185,13 @@ async fn show_ended_operation(
 ) -> Result<CommandOutcome, CliError> {
     let Transport::Service(client) = transport else {
         return Err(CliError::refused(format!(
-            "operation {operation} has ended, and another operation has started since; on the service's \
+            "operation {operation} has ended, and another operation has since started; on the service's \
              machine, `tidegate ops show {operation}` shows its result"
         )));
     };
     let ended = client.explain(printer, operation).await?;
     printer.note(&format!(
-        "the requested operation has ended, and another operation has started since: operation {operation}: \
+        "the requested operation has ended, and another operation has since started: operation {operation}: \
          {}",
         ended.summary
     ));

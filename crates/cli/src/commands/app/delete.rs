@@ -207,8 +207,8 @@ async fn wait_until_gone(
     Ok(CommandOutcome::NotFinished)
 }
 
-/// Returns the reason why a deletion has failed. The request retries a deletion that had already failed, so
-/// in that case, only a failure of the new attempt is returned.
+/// Returns the reason why a deletion has failed. If the deletion had already failed before the request, the
+/// request retries it, and only a failure of the new attempt is returned.
 fn new_failure(before: &Application, now: &Application) -> Option<String> {
     let is_error = |one: &&ApplicationCondition| one.kind == ConditionType::DeletionError;
     let error =

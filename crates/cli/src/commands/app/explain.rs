@@ -49,7 +49,8 @@ pub async fn run(args: &SingleAppArgs, printer: &Printer) -> Result<CommandOutco
             show_idle_status(args, &transport, &application, printer).await?;
             if let (Some(id), Format::Text) = (id, args.output) {
                 printer.note(&format!(
-                    "the resource contains no more details; for the state of each wave of operation {id}, query the service: `tidegate app explain {} --server URL`",
+                    "the resource contains no more details; for the state of each wave in operation {id}, \
+                     query the service: `tidegate app explain {} --server URL`",
                     args.name
                 ));
             }
@@ -152,7 +153,7 @@ async fn find_controlling_appset(
     ControllingAppSet::for_application(set, &found.options, application)
 }
 
-/// Returns the oldest open operation of the application that must end before the operation `than` starts.
+/// Returns the application's oldest open operation that must end before the operation `than` starts.
 /// `tidegate sync` may have started the older operation.
 async fn find_blocking_operation(
     transport: &Transport,

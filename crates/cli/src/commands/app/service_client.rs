@@ -77,7 +77,7 @@ impl ServiceClient {
 
     /// Returns the error for an unknown application.
     pub fn not_found_error(name: &str) -> CliError {
-        CliError::usage(format!("there is no application {name}; `tidegate app list` lists all applications"))
+        CliError::usage(format!("application {name} not found; `tidegate app list` lists all applications"))
     }
 
     /// Returns at least the applications with the given names, or all applications if no names are given.

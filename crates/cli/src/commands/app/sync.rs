@@ -113,7 +113,9 @@ pub(super) fn source_revisions(
 ) -> Result<Vec<String>, CliError> {
     let RevisionArgs { revisions, positions, .. } = given;
     if revisions.len() != positions.len() {
-        return Err(CliError::usage("use one --source-positions for each of --revisions, in the same order"));
+        return Err(CliError::usage(
+            "specify one --source-positions for each --revisions, in the same order",
+        ));
     }
     let sources = application.sources().len();
     let mut all = vec![String::new(); if revisions.is_empty() { 0 } else { sources }];

@@ -316,8 +316,8 @@ impl PickupCheck<'_> {
             matches!(self.transport, Transport::Cluster(_)) && self.since.elapsed() >= PICKUP_TIMEOUT;
         if is_late && !is_taken_up && !self.has_warned.replace(true) {
             self.printer.note(
-                "still waiting: no service has picked up the request in the resource; check that a service manages this \
-                 namespace of the cluster",
+                "still waiting: no service has picked up the request in the resource; check that a service \
+                 manages this namespace",
             );
         }
     }

@@ -54,7 +54,7 @@ pub fn expect_single(found: AppSetListing, name: &str) -> Result<ApplicationSet,
             )))
         }
         (None, _) => Err(CliError::usage(format!(
-            "there is no ApplicationSet {name}; `tidegate appset list` lists all ApplicationSets"
+            "ApplicationSet {name} not found; `tidegate appset list` lists all ApplicationSets"
         ))),
     }
 }

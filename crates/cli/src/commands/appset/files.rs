@@ -81,7 +81,9 @@ impl AppSetFiles {
         let generated = match generate(set, &mut self.generator_inputs, &options) {
             Ok(GenerateOutcome::Done(generated)) => generated.into_complete(),
             Ok(GenerateOutcome::Incomplete) => {
-                return Err(CliError::refused("a generator got no response; please report this"));
+                return Err(CliError::refused(
+                    "internal error: a generator got no response; please report this",
+                ));
             }
             Err(errors) => Err(errors),
         };
@@ -148,7 +150,7 @@ fn read_appsets(files: &[PathBuf]) -> Result<Vec<(ApplicationSet, PathBuf)>, Cli
         }
     }
     if appsets.is_empty() {
-        return Err(CliError::usage(format!("there is no {KIND} ({API_VERSION}) in the files")));
+        return Err(CliError::usage(format!("the files contain no {KIND} ({API_VERSION})")));
     }
     Ok(appsets)
 }

@@ -44,7 +44,7 @@ fn find_shared_names(applications: &[Application]) -> Vec<String> {
     let several = counts.into_iter().filter(|(_, count)| *count > 1);
     several
         .map(|((_, name), _)| {
-            format!("several ApplicationSets generate an Application {name}; rename it in one of them")
+            format!("several ApplicationSets generate an Application named {name}; rename it in one of them")
         })
         .collect()
 }

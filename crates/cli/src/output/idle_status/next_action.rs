@@ -37,7 +37,7 @@ impl IdleStatus {
             (_, false, SyncStatusCode::OutOfSync | SyncStatusCode::Unknown) => sync(),
             (_, false, SyncStatusCode::Synced) => self.health_action("a user requests it"),
             (_, true, SyncStatusCode::Synced) => self.health_action("the manifests or the objects change"),
-            (_, true, SyncStatusCode::Unknown) => NextAction::wait("the comparison has finished")
+            (_, true, SyncStatusCode::Unknown) => NextAction::wait("the comparison finishes")
                 .or(&format!("`tidegate app refresh {name}` starts a comparison now")),
             (_, true, SyncStatusCode::OutOfSync) if self.window.is_some() => {
                 NextAction::wait("a sync window permits the sync")
@@ -57,7 +57,7 @@ impl IdleStatus {
     fn pending_action(&self) -> NextAction {
         match self.after {
             _ if self.has_begun => NextAction::nothing("the operation is running"),
-            Some(older) => NextAction::wait(&format!("operation {older} has ended"))
+            Some(older) => NextAction::wait(&format!("operation {older} ends"))
                 .or(&format!("`tidegate explain {older}` shows what that operation is waiting for")),
             None if self.window.is_some() => NextAction::wait("a sync window permits the sync"),
             None => NextAction::wait("the reason reported by the operation no longer applies"),
@@ -171,7 +171,8 @@ mod tests {
             ),
             (
                 IdleStatus { left_alone: Some(String::new()), ..idle_status() },
-                "remove the argocd.argoproj.io/skip-reconcile annotation from the Application, or set the annotation to \"false\"",
+                "remove the argocd.argoproj.io/skip-reconcile annotation from the Application, or set the t \
+                 annotationo \"false\"",
             ),
             (
                 with_condition(ConditionType::InvalidSpecError),
@@ -188,8 +189,9 @@ mod tests {
             (IdleStatus { has_begun: true, ..pending_status() }, "nothing to do; the operation is running"),
             (
                 IdleStatus { after: Some(older), ..pending_status() },
-                "nothing to do; it continues when operation 01890000-0000-7000-8000-000000000001 has ended; \
-                 `tidegate explain 01890000-0000-7000-8000-000000000001` shows what that operation is waiting for",
+                "nothing to do; it continues when operation 01890000-0000-7000-8000-000000000001 ends; \
+                 `tidegate explain 01890000-0000-7000-8000-000000000001` shows what that operation is \
+                 waiting for",
             ),
             (
                 IdleStatus { window: window(), ..pending_status() },
@@ -237,7 +239,8 @@ mod tests {
             ),
             (
                 automated(Unknown),
-                "nothing to do; it continues when the comparison has finished; `tidegate app refresh shop` starts a comparison now",
+                "nothing to do; it continues when the comparison finishes; `tidegate app refresh shop` \
+                 starts a comparison now",
             ),
             (
                 IdleStatus { window: window(), ..automated(OutOfSync) },

@@ -42,7 +42,7 @@ fn delete_children(state: &mut SimState, key: &ObjectKey, uid: &str) {
     }
 }
 
-/// Returns true if an object has owner references but none of its owners exists any longer.
+/// Returns true if an object has owner references but none of its owners still exists.
 fn is_orphaned(state: &SimState, key: &ObjectKey) -> bool {
     let Some(stored) = state.find(key) else { return false };
     let owners = state.owners(&stored.object);

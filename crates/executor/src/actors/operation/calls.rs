@@ -139,7 +139,7 @@ pub(crate) struct PlanJob {
     pub operation: OperationId,
     pub request: Arc<SyncRequest>,
     pub targets: Digest,
-    /// Manifests that the caller submitted. If they are set, they don't have to be read from the log.
+    /// Manifests that the caller submitted. If absent, they are read from the log.
     pub submitted: Option<Box<SubmittedManifests>>,
     pub started_at: Timestamp,
     pub extension_names: effects::ExtensionNames,
@@ -196,7 +196,7 @@ impl PlanJob {
         Ok(PlanOutcome { plan: planned.plan, bundle, inventory, namespaces })
     }
 
-    /// Reads earlier runs of the hooks that run only when their inputs have changed.
+    /// Reads the last runs of the hooks that run only when their inputs change.
     async fn read_last_runs(&self, targets: &Targets) -> Vec<LastRun> {
         if !targets.targets.iter().any(|target| runs_when_inputs_change(&target.object)) {
             return Vec::new();

@@ -68,7 +68,7 @@ impl SyncEffects {
     }
 
     /// Releases the claim of a finished operation. Returns true if there is nothing left to release.
-    /// Otherwise, the release has been started.
+    /// Otherwise, starts the release.
     pub(super) fn release_claim(&mut self, state: &State) -> bool {
         match self.release_progress {
             ReleaseProgress::Done => return true,

@@ -149,7 +149,7 @@ impl SyncEffects {
         }
     }
 
-    /// Resolves a withdrawn request, once the operation has processed all verdicts that were sent before the
+    /// Resolves a withdrawn request once the operation has processed all verdicts that were sent before the
     /// withdrawal.
     pub(super) fn resolve_places(&self, state: &State) {
         self.shared.groups.resolve_withdrawal(self.id, state.held_groups().next().is_some());

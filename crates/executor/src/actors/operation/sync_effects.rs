@@ -37,7 +37,7 @@ use crate::watches::{Subscription, WatchTarget};
 /// Maximum size in bytes of the secret values that a waiting operation keeps in memory.
 const MASK_BYTES_MAX: usize = 2048;
 
-/// Time for which the manifests stay in memory while the operation is waiting for objects.
+/// Time that the manifests stay in memory while the operation is waiting for objects.
 const MANIFEST_CACHE_TIME: Duration = Duration::from_secs(5);
 
 /// Minimum age of an operation before its namespaces are watched.
@@ -88,7 +88,7 @@ pub(super) struct SyncEffects {
     alive: watch::Sender<()>,
     /// True if an earlier actor may already have executed the outstanding commands.
     is_recovered: bool,
-    /// Submitted manifests for which no plan has been made yet.
+    /// Submitted manifests that haven't been planned yet.
     submitted: Option<Box<SubmittedManifests>>,
     request: Option<Arc<SyncRequest>>,
     /// The operation's project policy, once it has been read.

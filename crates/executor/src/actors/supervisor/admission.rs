@@ -78,7 +78,7 @@ impl SupervisorState {
         }
     }
 
-    /// Starts the next queued operation of an application that no longer has an open operation.
+    /// Starts an application's next queued operation after the open operation has ended.
     pub(super) fn start_next(&mut self, myself: &ActorRef<SupervisorMessage>, application: &str) {
         while let Some(queue) = self.queues.get_mut(application) {
             let next = queue.pop_front();

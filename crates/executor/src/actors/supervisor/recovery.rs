@@ -141,8 +141,8 @@ impl SupervisorState {
         about.destination.as_ref().is_some_and(|destination| self.shared.clusters.get(destination).is_some())
     }
 
-    /// Handles a panic or an error of an actor. The actor's in-memory state is lost, and a new actor
-    /// continues from the log.
+    /// Handles an actor's panic or error. The actor's in-memory state is lost, and a new actor continues from
+    /// the log.
     pub(super) fn handle_actor_failure(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,

@@ -63,7 +63,7 @@ pub(crate) enum SupervisorMessage {
     Entries { reply: Reply<usize> },
     /// End an open operation in favor of another.
     Supersede { open: OperationId, by: ClaimHolder },
-    /// The open operation of an application cannot continue.
+    /// The application's open operation cannot continue.
     OpenOperationStuck { application: String, open: OperationId },
     /// An application has no open operation, so a queued operation can start.
     StartNext { application: String },
@@ -164,7 +164,7 @@ pub(crate) struct Submission {
     pub reply: Reply<()>,
 }
 
-/// Queued operations of one application, in order.
+/// One application's queued operations, in order.
 pub(super) type Queue = VecDeque<Submission>;
 
 /// An operation read from the log.

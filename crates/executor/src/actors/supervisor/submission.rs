@@ -13,7 +13,7 @@ use crate::log::run_blocking;
 use crate::offline::list_summaries;
 use crate::summary::Summary;
 
-/// Open operation of an application.
+/// An application's open operation.
 enum OpenOperation {
     None,
     One(OperationId),
@@ -35,9 +35,9 @@ impl SupervisorState {
         }
     }
 
-    /// Returns the open operation of an application from memory. Reading the log for each submission would be
-    /// too slow with thousands of operations. Only this engine starts operations in its log, but other
-    /// processes can record the end of an operation.
+    /// Returns an application's open operation from memory. Reading the log for each submission would be too
+    /// slow with thousands of operations. Only this engine starts operations in its log, but other processes
+    /// can record the end of an operation.
     fn find_open_operation(&self, application: &str) -> OpenOperation {
         match self.open.as_ref().map(|known| known.get(application)) {
             Some(None) => OpenOperation::None,

@@ -86,7 +86,7 @@ pub(super) struct Scene {
     pub lives: Vec<u32>,
     pub news: VecDeque<(usize, ClaimEvent)>,
     pub renewals: VecDeque<(usize, u64)>,
-    /// Finished operations. Set if all operations share a log.
+    /// Finished operations, if all operations share a log.
     pub finished: Option<BTreeSet<String>>,
     /// True if events are printed.
     pub is_verbose: bool,

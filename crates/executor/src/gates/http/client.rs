@@ -158,7 +158,7 @@ where
     match body {
         Ok(body) => Ok((status, body.to_bytes())),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            Err(format!("answered with more than {} KiB", ANSWER_BYTES_MAX >> 10))
+            Err(format!("returned more than {} KiB", ANSWER_BYTES_MAX >> 10))
         }
         Err(_) => Err("closed the connection before its response was complete".to_owned()),
     }

@@ -229,9 +229,7 @@ fn read_secret_file(path: &Path) -> Result<String, String> {
     let unreadable = |problem: String| format!("file {} cannot be read: {problem}", path.display());
     let size = path.metadata().map_err(|error| unreadable(error.to_string()))?.len();
     if size > SECRET_BYTES_MAX {
-        return Err(unreadable(format!(
-            "the file has {size} bytes, more than the maximum of {SECRET_BYTES_MAX}"
-        )));
+        return Err(unreadable(format!("the file is too large: {size} bytes (maximum: {SECRET_BYTES_MAX})")));
     }
     std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))
 }

@@ -196,7 +196,7 @@ async fn only_an_explicit_yes_opens_the_gate() {
         ),
         (
             ok_response(&" ".repeat(70_000)),
-            EndpointAnswer::Unusable(format!("{E} answered with more than 64 KiB")),
+            EndpointAnswer::Unusable(format!("{E} returned more than 64 KiB")),
         ),
         (
             EndpointBehavior::Sends("HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{\"allowed\":true}".into()),

@@ -102,8 +102,9 @@ fn next_step(operation: &Operation, index: u32, current: WaveStep, now: Timestam
     move_to_step(index, next.unwrap_or(WaveStep::AwaitingHealth), now)
 }
 
-/// Returns the step to which the wave must return after a user's override: a retried task, or a task that a
-/// skipped task had blocked, needs that step. Returns `None` if the wave has failed.
+/// Returns the step that the wave must return to after a user's override. This is the earliest step that has
+/// work to do, either for a retried task or for a task that a skipped task had blocked. Returns `None` if the
+/// wave has failed.
 fn earlier_step(operation: &Operation, index: u32, failed: bool) -> Option<WaveStep> {
     (!failed && !operation.overrides.is_empty()).then(|| needed_steps(operation, index).next())?
 }

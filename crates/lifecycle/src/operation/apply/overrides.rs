@@ -1,4 +1,4 @@
-//! Applies users' overrides to single tasks.
+//! Applies users' overrides to individual tasks.
 
 use tidegate_model::{OperationPhase, Override, OverrideRecord, ResultCode, TaskId, Timestamp};
 
@@ -39,8 +39,8 @@ pub(super) fn apply_decision(operation: &mut Operation, id: TaskId, decision: &D
     Some(())
 }
 
-/// Skips a task or marks it as done. A skipped hook that may be running is first stopped, as at the end of an
-/// operation. A running hook that is marked as done is released, as if it had succeeded.
+/// Skips a task or marks it as done. A skipped hook that may be running is stopped first. A running hook that
+/// is marked as done is released, as if it had succeeded.
 fn override_task(operation: &mut Operation, id: TaskId, overridden: &OverrideRecord) -> Option<()> {
     let (task, state) = operation.task(id)?;
     if state.progress == Progress::Done && !state.is_unsuccessful() {

@@ -1,4 +1,4 @@
-//! Applies events about single tasks.
+//! Applies events about individual tasks.
 
 use tidegate_model::{Health, OperationPhase, ResultCode, Task, TaskId, Timestamp};
 

@@ -8,8 +8,8 @@ use crate::operation::input::CallError;
 use crate::operation::state::{CallFailures, Header, Operation, Progress, Stage, TaskState};
 
 /// Maximum number of transient failures of a call before the call counts as failed. With the delays below,
-/// ten failures take about a minute. If the cluster doesn't respond, failures aren't counted while the
-/// operation has time left.
+/// ten failures take about a minute. While the operation has time left, failures during a cluster outage
+/// aren't counted.
 pub(crate) const CALL_FAILURES_MAX: u32 = 10;
 /// Maximum number of failures for calls that [allow only a few retries](CallError::has_few_retries).
 const LIMITED_CALL_FAILURES_MAX: u32 = 3;
@@ -21,8 +21,8 @@ const CALL_RETRY_DELAY_MAX: Duration = Duration::from_secs(15);
 /// only one call at a time, so a short delay doesn't overload the cluster. With a short delay, the operation
 /// continues soon after the cluster is back.
 const OUTAGE_PROBE_DELAY_MAX: Duration = Duration::from_secs(5);
-/// Maximum time for which an operation's clean-up waits for a cluster that doesn't respond. Deadlines don't
-/// apply to the clean-up, and an operation must end even if its cluster never comes back.
+/// Maximum time that an operation's clean-up waits for a cluster that doesn't respond. Deadlines don't apply
+/// to the clean-up, and an operation must end even if its cluster never comes back.
 const CLEANUP_OUTAGE_WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// Time of the next call after a failure.

@@ -7,7 +7,8 @@ use crate::operation::gates::concurrency_group;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{GateAnswer, Operation, Stage, Verdict, WaveStep};
 
-/// Reason of a gate that counts as closed because its open verdict was withdrawn after an engine restart.
+/// Reason shown for a gate whose open verdict was withdrawn after an engine restart. The gate counts as
+/// closed.
 const AWAITING_NEW_ANSWER: &str = "waiting for a new result after a restart";
 
 /// Handles a gate's verdict. Returns `None` if the operation isn't waiting for this gate. Doesn't record a

@@ -1,4 +1,4 @@
-//! User requests that affect single tasks and waves of a running operation.
+//! User requests that affect individual tasks and waves of a running operation.
 
 use tidegate_model::{Action, Override, Task, TaskId, Timestamp};
 
@@ -35,7 +35,7 @@ pub(super) fn decide(
     Ok(tasks.into_iter().map(event).collect())
 }
 
-/// Returns the tasks to which the override applies, or the reason why it doesn't apply to any task.
+/// Returns the tasks that the override applies to, or the reason why it doesn't apply to any task.
 fn select_tasks(operation: &Operation, what: Override, scope: &Scope) -> Result<Vec<TaskId>, String> {
     if operation.header.request.options.dry_run {
         return Err(format!("the operation is a dry run, so there is nothing to {}", what.verb()));
@@ -58,7 +58,7 @@ fn select_tasks(operation: &Operation, what: Override, scope: &Scope) -> Result<
             }
             if chosen.is_empty() {
                 let why = refused.unwrap_or_default();
-                return Err(format!("no task of {choice} can be {} now: {why}", what.past_participle()));
+                return Err(format!("no task in {choice} can be {} now: {why}", what.past_participle()));
             }
             Ok(chosen)
         }
@@ -129,7 +129,8 @@ fn attempt_over_error(operation: &Operation, task: &Task, what: Override) -> Opt
     match operation.stage {
         // The next attempt creates a new plan, to which an override of the old plan's task would not apply.
         Stage::AwaitingRetry { .. } if operation.needs_new_plan() && what.counts_as_done() => Some(
-            "the attempt has failed, and the next one creates a new plan; `retry-task` starts it immediately"
+            "the attempt has failed, and the next attempt creates a new plan; `retry-task` starts that \
+             attempt immediately"
                 .to_owned(),
         ),
         Stage::AwaitingRetry { .. } => None,

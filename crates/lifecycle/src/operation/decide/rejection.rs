@@ -10,43 +10,43 @@ pub enum Rejection {
         state: String,
     },
     /// No request has been accepted yet.
-    #[error("operation does not exist yet; request a sync first")]
+    #[error("the operation does not exist yet; request a sync first")]
     NotStarted,
     /// The operation already exists.
-    #[error("operation already exists (state {state}); use a new operation id")]
+    #[error("the operation already exists (state {state}); use a new operation ID")]
     AlreadyStarted {
         /// Name of the state, such as `Wave 2 Applying`.
         state: String,
     },
     /// The operation has finished.
-    #[error("operation has already finished: {message}")]
+    #[error("the operation has already finished: {message}")]
     AlreadyFinished {
         /// Final message of the operation.
         message: String,
     },
     /// The operation is already ending, or has already been terminated.
-    #[error("operation is already ending (state {state}); wait until it has ended")]
+    #[error("the operation is already ending (state {state}); wait until it ends")]
     AlreadyEnding {
         /// Name of the state: `Terminating` or `Finishing`.
         state: String,
     },
     /// The operation is paused.
-    #[error("operation is already paused by {by}")]
+    #[error("the operation is already paused by {by}")]
     AlreadyPaused {
         /// Name of the user who paused the operation.
         by: String,
     },
     /// The operation is not paused.
-    #[error("operation is not paused; nothing to unpause")]
+    #[error("the operation is not paused, so there is nothing to unpause")]
     NotPaused,
     /// Another sync can't supersede the operation at this point.
-    #[error("operation cannot be superseded now: {reason}")]
+    #[error("the operation cannot be superseded now: {reason}")]
     NotSupersedable {
         /// Description of the running work that must finish first.
         reason: String,
     },
     /// No prunes are waiting for confirmation.
-    #[error("no prune of this operation needs confirmation")]
+    #[error("no prune in this operation needs confirmation")]
     NothingToConfirm,
     /// Either no wave is waiting for approval, or the specified wave isn't.
     #[error("{0}")]

@@ -82,7 +82,7 @@ fn reject_running_work(operation: &Operation) -> Result<(), Rejection> {
     }
 }
 
-/// Returns true if a hook of the current wave is running or may be running. While the wave is being applied,
+/// Returns true if a hook in the current wave is running or may be running. While the wave is being applied,
 /// a call that creates the hook may be in flight. A hook that has ended counts as running until its finalizer
 /// is removed.
 fn can_be_running(task: &Task, state: &TaskState, step: WaveStep) -> bool {

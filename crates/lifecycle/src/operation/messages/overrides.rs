@@ -12,8 +12,8 @@ pub(crate) fn describe_task(task: &Task) -> String {
     if task.is_hook() { format!("hook {key}") } else { key.to_string() }
 }
 
-/// Returns the message of a task that a user skipped or marked as done: the requester, the reason, and the
-/// state of the task when the user made the request.
+/// Returns the message of a task that a user skipped or marked as done. The message contains the requester,
+/// the reason, and the task's state at the time of the request.
 pub(crate) fn override_message(overridden: &OverrideRecord, task: &Task, state: &TaskState) -> String {
     let text = overridden.describe();
     let stood = match &state.progress {

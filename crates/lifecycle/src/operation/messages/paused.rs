@@ -1,7 +1,7 @@
 //! Messages of paused operations: the user who paused the operation, the reason, and the current wait.
 //!
 //! Argo CD doesn't have pauses, so these messages are specific to Tidegate. They omit conditions that may
-//! have changed since the pause started: a paused operation doesn't query gates, doesn't check the names of
+//! have changed since the pause started. A paused operation doesn't query gates, doesn't check the names of
 //! hooks, and doesn't count time.
 
 use tidegate_model::Task;

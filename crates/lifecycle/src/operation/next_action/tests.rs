@@ -37,10 +37,10 @@ fn every_wait_has_a_next_action() {
             Wait::OtherClaim("operation 7".to_owned()),
             "nothing to do; it continues when operation 7 ends; `tidegate ops terminate ID` ends the operation",
         ),
-        (Wait::Claim, "nothing to do; it continues when the operation has acquired the claim"),
+        (Wait::Claim, "nothing to do; it continues when the operation acquires the claim"),
         (Wait::LostClaim, "nothing to do; the operation ends because another operation took its claim"),
         (Wait::Plan, "nothing to do; it continues when the plan is ready"),
-        (Wait::DryRun, "nothing to do; it continues when the server has validated the manifests"),
+        (Wait::DryRun, "nothing to do; it continues when the server validates the manifests"),
         (Wait::NextWave, "nothing to do; it continues when the next wave opens"),
         (Wait::Approval, "`tidegate ops approve ID` opens the wave"),
         (
@@ -53,7 +53,7 @@ fn every_wait_has_a_next_action() {
             Wait::Gate("night", "it is day"),
             "nothing to do; it continues when the gate night opens (it is day)",
         ),
-        (Wait::Gates, "nothing to do; it continues when the gates have reported their results"),
+        (Wait::Gates, "nothing to do; it continues when the gates report their results"),
         (Wait::Deletions, "nothing to do; it continues when the deletions are requested"),
         (Wait::GoneCheck, "nothing to do; it continues when the deleted objects no longer exist"),
         (
@@ -63,20 +63,20 @@ fn every_wait_has_a_next_action() {
         ),
         (
             Wait::OtherHook("7"),
-            "nothing to do; it continues when operation 7 has finished running the hook; `tidegate ops terminate ID` \
-             ends the operation",
+            "nothing to do; it continues when operation 7 finishes running the hook; `tidegate ops \
+             terminate ID` ends the operation",
         ),
         (
             Wait::Call(&api),
             "nothing to do; it continues when the cluster accepts the call for Deployment shop/api; `tidegate ops \
              terminate ID` ends the operation",
         ),
-        (Wait::Manifests, "nothing to do; it continues when the manifests of the wave are applied"),
+        (Wait::Manifests, "nothing to do; it continues when the wave's manifests are applied"),
         (Wait::Observation(&api), "nothing to do; it continues when Deployment shop/api is observed"),
         (
             Wait::Hook(&api),
-            "`tidegate ops output ID` prints the output of Deployment shop/api; the operation continues when the hook has finished; \
-             `tidegate ops terminate ID` ends the operation",
+            "`tidegate ops output ID` prints the output of Deployment shop/api; the operation continues \
+             when the hook finishes; `tidegate ops terminate ID` ends the operation",
         ),
         (
             Wait::Health(&node),
@@ -91,13 +91,13 @@ fn every_wait_has_a_next_action() {
             Wait::Settling(at),
             "nothing to do; it continues when the wave has stayed healthy until 1970-01-01T00:00:00.000Z",
         ),
-        (Wait::Namespaces, "nothing to do; it continues when the namespaces of the wave are checked"),
+        (Wait::Namespaces, "nothing to do; it continues when the wave's namespaces are checked"),
         (
             Wait::Attempt(2, at),
             "nothing to do; it continues when attempt 2 starts at 1970-01-01T00:00:00.000Z; `tidegate ops terminate ID` \
              ends the operation",
         ),
-        (Wait::Stop, "nothing to do; the operation ends when its running hooks have stopped"),
+        (Wait::Stop, "nothing to do; the operation ends when its running hooks stop"),
         (Wait::CleanUp, "nothing to do; the operation ends when its hooks are cleaned up"),
         (Wait::Succeeded, "nothing to do; sync again when the manifests change"),
         (Wait::Checked, "to write the changes, request the sync without a dry run"),

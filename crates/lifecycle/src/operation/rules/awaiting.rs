@@ -32,8 +32,8 @@ impl AwaitedTasks<'_> {
         self.count() > 0 && self.open_tasks().all(|open| open.weak_count == open.tasks.len())
     }
 
-    /// Returns the first awaited hook or, without awaited hooks, the first resource whose health is awaited.
-    /// Also returns the number of awaited hooks, and the number of awaited resources.
+    /// Returns the first awaited hook, or the first resource whose health is awaited if no hook is awaited.
+    /// Also returns the numbers of awaited hooks and awaited resources.
     pub(crate) fn first_health(&self) -> Option<(TaskId, usize, usize)> {
         let Cursor { open_hooks, open_resources, .. } = &*self.cursor;
         let resources = Some(&open_resources.tasks).filter(|_| self.needs_healthy_resources);

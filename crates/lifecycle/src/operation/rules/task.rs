@@ -1,4 +1,4 @@
-//! Predicates about a single task or about the tasks of a plan.
+//! Predicates about an individual task, or about all tasks in a plan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -72,12 +72,12 @@ pub enum ClaimEvent {
     },
 }
 
-/// Prefix of the reason if no claim is available because the Lease's namespace is being deleted. In this
-/// case, more permissions wouldn't help.
+/// Prefix of the reason if no claim is available because the Lease's namespace is being deleted. More
+/// permissions wouldn't help then.
 const NAMESPACE_TERMINATING: &str = "the namespace of its Lease is being deleted";
 
-/// Separator between the Lease and the cluster's message, in the reason of an operation that continues
-/// although it can't renew its claim.
+/// Separator between the Lease and the cluster's message in the reason that [`ClaimEvent::not_renewed`]
+/// creates.
 const NOT_RENEWED: &str = " cannot be renewed: ";
 
 impl ClaimEvent {
@@ -105,11 +105,12 @@ pub(super) fn parse_former_lease(reason: &str) -> Option<ClaimLocation> {
 /// Returns the warning for an operation that runs without a claim.
 pub(in crate::operation) fn no_claim_warning(reason: &str) -> String {
     let advice = if reason.starts_with(NAMESPACE_TERMINATING) {
-        "sync again when it is gone"
+        "sync again when the namespace is gone"
     } else {
         "grant the rights for Leases (see docs/guides/required-permissions.md), or turn the claim off with `tidegate sync --no-claim`"
     };
     format!(
-        "the operation runs without a claim on its application, so another one may run at the same time: {reason}; {advice}"
+        "the operation runs without a claim on its application, so another operation may run at the same \
+         time: {reason}; {advice}"
     )
 }

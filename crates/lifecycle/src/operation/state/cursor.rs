@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use tidegate_model::{TaskId, Timestamp};
 
 /// Data about the current wave, computed from the plan and the tasks. The machine needs this data after every
-/// event. With a cursor, it doesn't have to visit every task each time, which matters if many resources of a
-/// wave become healthy one by one.
+/// event. Without a cursor, it would have to visit every task each time, even if resources become healthy one
+/// by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// Position of the wave. `None` outside of waves.

@@ -29,8 +29,7 @@ pub enum Verdict {
         /// Reason to display while the wave is waiting, such as `sync window night denies it until
         /// 2026-11-22T06:00:00Z`.
         reason: String,
-        /// Interval after which the gate is queried again, in case a report was lost. Gates report new
-        /// verdicts themselves.
+        /// Interval until the next query. Gates report new verdicts themselves, but a report may be lost.
         ask_again_after: Duration,
     },
 }

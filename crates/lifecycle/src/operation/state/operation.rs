@@ -22,7 +22,7 @@ pub struct Operation {
     pub plan: Arc<Plan>,
     /// Digest of the plan's manifests, or `None` if the operation ended before it was planned.
     pub bundle: Option<Digest>,
-    /// Task states, one per task of the plan.
+    /// Task states, one per task in the plan.
     pub tasks: Vec<TaskState>,
     /// Wave times, one per wave of the plan.
     pub waves: Vec<WaveTimes>,
@@ -53,7 +53,7 @@ pub struct Operation {
     pub seen_namespaces: NamespaceIdentities,
     /// Namespace that the current attempt lost, if any.
     pub lost_namespace: Option<String>,
-    /// Users' overrides of single tasks of the plan.
+    /// Users' overrides of individual tasks in the plan.
     pub overrides: BTreeMap<TaskId, OverrideRecord>,
     /// Cursor of the current wave. Not recorded, because it follows from the other fields.
     #[serde(skip)]
@@ -96,7 +96,7 @@ pub struct WaveTimes {
     pub deadline_from: Option<Timestamp>,
     /// Time at which the wave's last manifest was applied.
     pub applied_at: Option<Timestamp>,
-    /// Time at which the wave passed. `None` for a failed wave, except in the SyncFail phase.
+    /// Time at which the wave passed. `None` if it failed. A SyncFail wave passes even if its hooks fail.
     pub passed_at: Option<Timestamp>,
 }
 
@@ -138,7 +138,7 @@ pub struct Outcome {
 }
 
 impl Operation {
-    /// Returns a task of the plan and its state, or `None` if the plan doesn't have a task at the given
+    /// Returns a task in the plan and its state, or `None` if the plan doesn't have a task at the given
     /// position.
     pub fn task(&self, id: TaskId) -> Option<(&Task, &TaskState)> {
         #[cfg(test)]
@@ -156,7 +156,7 @@ impl Operation {
         self.waves.get(TaskId(index).index()).copied().unwrap_or_default()
     }
 
-    /// Returns the tasks of a wave with their states.
+    /// Returns the tasks in a wave with their states.
     pub fn wave_tasks(&self, index: u32) -> impl Iterator<Item = (TaskId, &Task, &TaskState)> {
         self.wave(index)
             .into_iter()

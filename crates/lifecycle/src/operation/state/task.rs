@@ -56,7 +56,7 @@ pub enum Progress {
     Done,
 }
 
-/// State of a task of the plan, and the content of its result.
+/// State of a task in the plan, and the content of its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskState {
     /// Progress in the current attempt.
@@ -69,8 +69,8 @@ pub struct TaskState {
     pub phase: Option<OperationPhase>,
     /// Message from the cluster, or the health message.
     pub message: String,
-    /// Position of the task's first result among all results, starting at 1 without gaps. 0 without a result.
-    /// A new attempt resets the results of the tasks that it repeats.
+    /// Position of the task's first result among all results, starting at 1 without gaps. 0 if the task has
+    /// no result. A new attempt resets the results of the tasks that it repeats.
     pub order: u32,
     /// Object that the cluster created from the manifest.
     pub applied: Option<AppliedRef>,

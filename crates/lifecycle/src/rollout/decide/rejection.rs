@@ -10,10 +10,10 @@ pub enum Rejection {
         state: String,
     },
     /// No rollout has begun yet.
-    #[error("rollout does not exist yet; start it first")]
+    #[error("the rollout does not exist yet; start it first")]
     NotStarted,
     /// The rollout already exists.
-    #[error("rollout already exists (state {state}); start a new one for other targets")]
+    #[error("the rollout already exists (state {state}); start a new rollout for other targets")]
     AlreadyStarted {
         /// State of the rollout.
         state: String,
@@ -22,25 +22,25 @@ pub enum Rejection {
     #[error(transparent)]
     DuplicateName(#[from] DuplicateName),
     /// The rollout has finished.
-    #[error("rollout has already finished: {message}")]
+    #[error("the rollout has already finished: {message}")]
     AlreadyFinished {
         /// Final message of the rollout.
         message: String,
     },
     /// The rollout is already ending.
-    #[error("rollout is already ending (state {state}); wait until it has ended")]
+    #[error("the rollout is already ending (state {state}); wait until it ends")]
     AlreadyEnding {
         /// State of the rollout.
         state: String,
     },
     /// The rollout is paused.
-    #[error("rollout is already paused by {by}")]
+    #[error("the rollout is already paused by {by}")]
     AlreadyPaused {
         /// User who paused the rollout.
         by: String,
     },
     /// The rollout is not paused.
-    #[error("rollout is not paused; nothing to resume")]
+    #[error("the rollout is not paused, so there is nothing to resume")]
     NotPaused,
     /// Either no step is waiting for approval, or the specified step isn't.
     #[error("{0}")]

@@ -92,7 +92,7 @@ fn members_in_scope<'a>(
         Scope::Step(number) => {
             let step = number.checked_sub(1).filter(|step| rollout.step(*step).is_some());
             let step = step.ok_or_else(|| {
-                format!("there is no step {number}; the rollout has {}", format_steps(rollout))
+                format!("step {number} does not exist; the rollout has {}", format_steps(rollout))
             })?;
             Ok(rollout.members_in_step(step).collect())
         }
@@ -171,11 +171,11 @@ fn retry_members(
 }
 
 /// Returns the reason why a request doesn't apply to any of the specified Applications. `others` lists the
-/// Applications to which the request could apply.
+/// Applications that the request could apply to.
 fn rejection_message(members: &[(&String, &Member)], what: &str, others: &str) -> String {
     let reason = match members {
         [(name, member)] => describe_ineligible_member(name, member, what),
-        _ => format!("no Application of that step can be {what} now"),
+        _ => format!("no Application in that step can be {what} now"),
     };
     append_alternatives(&reason, what, others)
 }

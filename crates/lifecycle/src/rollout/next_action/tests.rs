@@ -25,7 +25,7 @@ fn every_wait_has_a_next_action() {
             Wait::Gate("freeze", "it is Friday"),
             "nothing to do; it continues when the gate freeze opens (it is Friday)".to_owned(),
         ),
-        (Wait::Gates, "nothing to do; it continues when the gates have reported their results".to_owned()),
+        (Wait::Gates, "nothing to do; it continues when the gates report their results".to_owned()),
         (
             Wait::FailedMember("a"),
             format!("`tidegate appset retry argocd/fleet --app a` retries the Application once the cause is fixed; {skip}"),
@@ -41,24 +41,24 @@ fn every_wait_has_a_next_action() {
         ),
         (
             Wait::Operation("a"),
-            format!("nothing to do; it continues when the operation of Application a has ended; {explain}"),
+            format!("nothing to do; it continues when the operation for Application a ends; {explain}"),
         ),
         (
             Wait::Sync("a"),
-            format!("nothing to do; it continues when the sync of Application a has started; {explain}"),
+            format!("nothing to do; it continues when the sync of Application a starts; {explain}"),
         ),
         (
             Wait::Stop("a"),
-            format!("nothing to do; it continues when the operation of Application a is stopped; {explain}"),
+            format!("nothing to do; it continues when the operation for Application a is stopped; {explain}"),
         ),
         (Wait::Retry("a"), "nothing to do; it continues when Application a is retried".to_owned()),
         (Wait::NextStep, "nothing to do; it continues when the next step starts".to_owned()),
-        (Wait::End, "nothing to do; the rollout ends when its running operations have ended".to_owned()),
+        (Wait::End, "nothing to do; the rollout ends when its running operations end".to_owned()),
         (Wait::Completed, "nothing to do; the next rollout starts when the targets change".to_owned()),
         (Wait::Superseded, "nothing to do; the rollout to the new targets takes over the work".to_owned()),
         (
             Wait::Unfinished,
-            "`tidegate appset retry argocd/fleet` starts it again once the cause is fixed".to_owned(),
+            "`tidegate appset retry argocd/fleet` restarts the rollout once the cause is fixed".to_owned(),
         ),
     ] {
         assert_eq!(wait.action("argocd/fleet").to_string(), expected, "{wait:?}");

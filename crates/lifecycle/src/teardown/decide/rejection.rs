@@ -10,10 +10,10 @@ pub enum Rejection {
         state: String,
     },
     /// No teardown has begun yet.
-    #[error("teardown does not exist yet; start it first")]
+    #[error("the teardown does not exist yet; start it first")]
     NotStarted,
     /// The teardown already exists.
-    #[error("teardown already exists (state {state}); add more Applications to it")]
+    #[error("the teardown already exists (state {state}); add more Applications to it")]
     AlreadyStarted {
         /// State of the teardown.
         state: String,
@@ -22,19 +22,19 @@ pub enum Rejection {
     #[error(transparent)]
     DuplicateName(#[from] DuplicateName),
     /// The teardown has finished.
-    #[error("teardown has already finished: {message}")]
+    #[error("the teardown has already finished: {message}")]
     AlreadyFinished {
         /// Final message of the teardown.
         message: String,
     },
     /// The teardown is paused.
-    #[error("teardown is already paused by {by}")]
+    #[error("the teardown is already paused by {by}")]
     AlreadyPaused {
         /// User who paused the teardown.
         by: String,
     },
     /// The teardown is not paused.
-    #[error("teardown is not paused; nothing to resume")]
+    #[error("the teardown is not paused, so there is nothing to resume")]
     NotPaused,
     /// Other clients delete or release the Applications, so the teardown only records the result.
     #[error(

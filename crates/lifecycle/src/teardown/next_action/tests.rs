@@ -30,7 +30,7 @@ fn every_wait_has_a_next_action() {
         (Wait::Completed, "nothing to do; all Applications are deleted or released".to_owned()),
         (
             Wait::Unfinished,
-            "`tidegate appset retry argocd/fleet` starts it again once the cause is fixed".to_owned(),
+            "`tidegate appset retry argocd/fleet` restarts the deletion once the cause is fixed".to_owned(),
         ),
     ] {
         assert_eq!(wait.action("argocd/fleet").to_string(), expected, "{wait:?}");

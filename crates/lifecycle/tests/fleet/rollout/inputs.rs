@@ -325,7 +325,7 @@ fn rejections_name_the_object_and_the_next_step() {
             user_request(UserRequest::Skip(Scope::Member("outside".into()))),
             "no step selects Application outside",
         ),
-        (user_request(UserRequest::Skip(Scope::Step(3))), "there is no step 3; the rollout has 2"),
+        (user_request(UserRequest::Skip(Scope::Step(3))), "step 3 does not exist; the rollout has 2"),
         (
             user_request(UserRequest::Retry(Scope::Step(2))),
             "Application next is Waiting and cannot be retried now",

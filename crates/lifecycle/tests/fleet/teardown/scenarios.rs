@@ -177,7 +177,7 @@ fn steps_keep_their_numbers_in_the_strategy() {
         at(6_500),
     );
     let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("there is no step 4 (steps in the deletion order: 3)"), "{refused}");
+    assert!(refused.contains("step 4 does not exist (steps in the deletion order: 3)"), "{refused}");
     let mut all_at_once = World::new(request_with_order("AllAtOnce"));
     all_at_once.run_until(500);
     assert_eq!(view(all_at_once.state()).unwrap().message, "deleting all Applications");
@@ -344,10 +344,10 @@ fn a_rejected_skip_lists_the_possible_members() {
     };
     let all = "step 3: web-a, web-b; step 2: db-a, db-b; step 1: config-a, config-b; not in any step: x";
     let unknown = refused(Scope::Step(4));
-    assert_eq!(unknown, format!("there is no step 4 (steps in the deletion order: 3); {all}"));
+    assert_eq!(unknown, format!("step 4 does not exist (steps in the deletion order: 3); {all}"));
     let unknown = refused(Scope::Member("y".into()));
     assert!(unknown.contains("Application y of ") && unknown.ends_with(&format!("; {all}")), "{unknown}");
-    let rest = "these can be skipped now: step 3: web-b; step 2: db-b; step 1: config-a, config-b; not in any step: x";
+    let rest = "these Applications can be skipped now: step 3: web-b; step 2: db-b; step 1: config-a, config-b; not in any step: x";
     let twice = refused(Scope::Member("db-a".into()));
     assert!(twice.starts_with("Application db-a was already skipped by ann (because) at 1970"), "{twice}");
     assert!(twice.ends_with(rest), "{twice}");

@@ -40,9 +40,9 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         // Argo CD, `docs/user-guide/annotations-and-labels.md` and `common/common.go`.
         supported(HOOK, Object, "Phases in which the object runs as a hook, comma-separated."),
         supported(HOOK_DELETE_POLICY, Object, "Conditions for the deletion of a hook, comma-separated."),
-        supported(SYNC_WAVE, Object, "Wave of the object in its phase, a signed number [default: 0]."),
-        supported(SYNC_OPTIONS, Object, "Sync options of the object, comma-separated."),
-        supported(COMPARE_OPTIONS, Object, "Comparison options of the object, comma-separated."),
+        supported(SYNC_WAVE, Object, "Wave of the object within its phase, as a signed number [default: 0]."),
+        supported(SYNC_OPTIONS, Object, "Sync options for the object, comma-separated."),
+        supported(COMPARE_OPTIONS, Object, "Comparison options for the object, comma-separated."),
         supported(TRACKING_ID, Object, "Application that owns the object. Written by each sync."),
         supported(
             IGNORE_HEALTHCHECK,
@@ -52,7 +52,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             DELETION_APPROVED,
             Object,
-            "On an Application: RFC 3339 time at which a user confirmed prunes or a deletion.",
+            "On an Application: RFC 3339 time at which a user confirmed pruning or a deletion.",
         ),
         supported(
             MIGRATION_MANAGER,
@@ -143,7 +143,8 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             RETRY,
             Object,
-            "Starting point of a retry: `resume` (default) or `restart`. Read from any object of the application.",
+            "Starting point of a retry: `resume` (default) or `restart`. Read from any of the application's \
+             objects.",
         ),
         supported(
             GATE,
@@ -159,7 +160,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             INPUTS,
             Object,
-            "Inputs of a hook besides its manifest: `GROUP:KIND:NAMESPACE/NAME`, comma-separated.",
+            "Inputs of a hook in addition to its manifest: `GROUP:KIND:NAMESPACE/NAME`, comma-separated.",
         ),
         supported(HOOK_RUNNER, Object, "Registered hook runner that runs the hook instead of the cluster."),
         supported(HEALTH_JUDGE, Object, "Registered health judge that replaces the built-in health rule."),
@@ -240,7 +241,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             HOOK_ATTEMPT,
             Internal,
-            "Number of the operation attempt for which a hook was created, starting at 1.",
+            "Number of the operation's attempt for which a hook was created, starting at 1.",
         ),
         supported(HOOK_PHASE, Internal, "Phase for which a hook was created."),
         supported(CLAIM_APPLICATION, Internal, "On a claim: name of the claimed application."),

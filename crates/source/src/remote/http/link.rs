@@ -88,7 +88,8 @@ impl Link {
             let mut value = HeaderValue::from_str(&value).map_err(|_| {
                 let secret = access.secret.as_deref().unwrap_or_default();
                 Problem::new(format!(
-                    "username, password or bearerToken of Secret {secret} contains a character that is not allowed in an HTTP header"
+                    "username, password or bearerToken in Secret {secret} contains a character that is not \
+                     allowed in an HTTP header"
                 ))
             })?;
             value.set_sensitive(true);
@@ -170,7 +171,7 @@ impl Link {
         let cause = self.access.mask_secrets(root_cause(error));
         if cause.contains("certificate") {
             return Problem::new(format!("the server's certificate is not trusted: {cause}")).with_hint(
-                "add the certificate of its CA to the ConfigMap argocd-tls-certs-cm, under the server's host",
+                "add its CA certificate to the argocd-tls-certs-cm ConfigMap, under the server's host",
             );
         }
         if [LINK_LOCAL_REASON, LOOPBACK_REASON].contains(&cause.as_str()) {
@@ -260,7 +261,7 @@ impl Link {
         Err(match (status, given) {
             (StatusCode::UNAUTHORIZED, Some(secret)) => {
                 let refused =
-                    Problem::new(format!("{said} and does not accept the credentials of Secret {secret}"));
+                    Problem::new(format!("{said} and does not accept the credentials in Secret {secret}"));
                 Problem {
                     is_refused: true,
                     ..refused.with_hint("check username, password or bearerToken in the Secret")
@@ -271,13 +272,13 @@ impl Link {
                     "add credentials in a Secret labeled argocd.argoproj.io/secret-type: repository or repo-creds",
                 ),
             (StatusCode::FORBIDDEN, Some(secret)) => {
-                Problem::new(format!("{said}: the credentials of Secret {secret} have no permission"))
+                Problem::new(format!("{said}: the credentials in Secret {secret} have no permission"))
             }
             (StatusCode::NOT_FOUND, None) => Problem::new(said).with_hint(
                 "check the URL; many servers return this status for private repositories without credentials",
             ),
             (StatusCode::NOT_FOUND, Some(secret)) => {
-                Problem::new(format!("{said} with the credentials of Secret {secret}"))
+                Problem::new(format!("{said} with the credentials in Secret {secret}"))
                     .with_hint("check the URL and the permissions of the credentials")
             }
             (StatusCode::PROXY_AUTHENTICATION_REQUIRED, _) => {
@@ -296,7 +297,8 @@ impl Link {
         let [there, meant] =
             [at, &self.credentials_server].map(|one| one.authority().map_or("", Authority::as_str));
         Problem::new(format!(
-            "{said}: {meant} redirected to {there}, which does not receive the credentials of Secret {secret}"
+            "{said}: {meant} redirected to {there}, which does not receive the credentials in Secret \
+             {secret}"
         ))
         .with_hint("use the URL of the other server, with its own Secret")
     }

@@ -21,7 +21,8 @@ pub(super) fn tls_config(trust: &SystemTrust, access: &AccessSettings) -> Result
         TrustError::Client => {
             let secret = access.secret.as_deref().unwrap_or_default();
             Problem::new(format!(
-                "tlsClientCertData and tlsClientCertKey of Secret {secret} are not a PEM certificate and its key"
+                "tlsClientCertData and tlsClientCertKey in Secret {secret} are not a PEM certificate and \
+                 its key"
             ))
         }
         error => Problem::new(error.to_string()),

@@ -74,7 +74,7 @@ impl Network {
     fn azure_client(&self, identity: &AzureIdentity, issuer: &Issuer) -> Result<Client, Problem> {
         match &identity.proof {
             AzureProof::Principal(one) => Ok(Client {
-                who: format!("the service principal {} of Secret {}", to_line(&one.client), issuer.secret),
+                who: format!("the service principal {} in Secret {}", to_line(&one.client), issuer.secret),
                 authority: one.authority.clone(),
                 tenant: one.tenant.clone(),
                 client: one.client.clone(),
@@ -82,7 +82,7 @@ impl Network {
                 is_secret: true,
             }),
             AzureProof::Workload => {
-                let who = format!("the workload identity of Secret {}", issuer.secret);
+                let who = format!("the workload identity in Secret {}", issuer.secret);
                 let none = |reason: String| {
                     Problem::new(format!("cannot get a token for {who}: {reason}")).with_hint(
                         "label the pod with azure.workload.identity/use: \"true\", and annotate its service account with azure.workload.identity/client-id",
@@ -111,7 +111,10 @@ impl Network {
         let asked = TokenRequest { server, who, assertion: proof, now };
         let hints = Hints {
             rejected: match is_secret {
-                true => "check the fields azureServicePrincipal… of the Secret; the secret may have expired",
+                true => {
+                    "check the azureServicePrincipal… fields in the Secret; the client secret may have \
+                     expired"
+                }
                 false => {
                     "check that the federated credential of the identity is for the service account of the pod"
                 }

@@ -26,7 +26,7 @@ impl Network {
         access: &AccessSettings,
         now: u64,
     ) -> Outcome {
-        let who = format!("the GitHub App of Secret {}", issuer.secret);
+        let who = format!("the GitHub App in Secret {}", issuer.secret);
         let signed = app
             .signed_assertion(now)
             .map_err(|error| Problem::new(format!("cannot get a token for {who}: {error}")))?;

@@ -13,7 +13,7 @@ use crate::secret_text::SecretText;
 
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-/// Maximum time for which a token is cached, in seconds, even if the server specifies a longer lifetime.
+/// Maximum time that a token is cached, in seconds, even if the server specifies a longer lifetime.
 pub(super) const TOKEN_SECONDS_MAX: u64 = 24 * 60 * 60;
 
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ impl Network {
         access: &AccessSettings,
         now: u64,
     ) -> Outcome {
-        let who = format!("the account {} of Secret {}", to_line(&account.email), issuer.secret);
+        let who = format!("the account {} in Secret {}", to_line(&account.email), issuer.secret);
         let claims = [("iss", account.email.as_str()), ("scope", SCOPE), ("aud", &account.token_uri)];
         let claims = claims.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
         let key_id = Some(account.key_id.as_str()).filter(|id| !id.is_empty());

@@ -57,7 +57,7 @@ fn missing_objects_are_named() {
     });
     says(&[&oid(CONTENT), "127.0.0.1 returned 404", "git lfs push"]);
     stage.objects.set_responses(|_| answer(401, &json!({"message": "hunter2"})));
-    says(&["401", "does not accept the credentials of Secret given"]);
+    says(&["401", "does not accept the credentials in Secret given"]);
     stage.objects.set_responses(|_| answer(200, &json!({"objects": []})));
     says(&["response does not contain the object"]);
     stage.objects.set_responses(|_| answer(200, &json!(["hunter2"])));
@@ -113,7 +113,7 @@ const SHORT: Duration = Duration::from_millis(300);
 fn too_large_objects_are_not_requested() {
     let Some(stage) = LfsFixture::new() else { return };
     stage.bench.commit("app/a.yaml", &pointer_to(&oid(CONTENT), 65 << 20));
-    assert!(stage.error().contains("app/a.yaml\" has more than 67108864 bytes in one file"));
+    assert!(stage.error().contains("app/a.yaml\" contains more than 67108864 bytes in one file"));
     for n in 0..3 {
         stage.bench.commit(&format!("app/{n}.yaml"), &pointer_to(&oid(&n.to_string()), 30 << 20));
     }

@@ -78,7 +78,7 @@ fn a_revoked_token_is_replaced_once() {
     stage.accept("x-access-token", "another");
     stage.bench.server.requests();
     let error = stage.error();
-    assert!(error.contains("does not accept the credentials of Secret given"), "{error}");
+    assert!(error.contains("does not accept the credentials in Secret given"), "{error}");
     assert!(error.contains("githubAppEnterpriseBaseUrl"), "{error}");
     assert_eq!((stage.token_requests().len(), stage.bench.server.requests().len()), (1, 2));
     for _ in 0..2 {
@@ -123,7 +123,7 @@ fn another_secret_has_another_token() {
     stage.set_credentials(other);
     let error = stage.error();
     assert!(
-        error.contains("cannot get a token for the GitHub App of Secret given: GitHub at http://127.0.0.1"),
+        error.contains("cannot get a token for the GitHub App in Secret given: GitHub at http://127.0.0.1"),
         "{error}"
     );
     assert!(error.contains("returned 401 Unauthorized (A JSON web token could not be decoded)"), "{error}");
@@ -274,7 +274,7 @@ fn trust_settings_apply_to_the_token_server() {
     stage.set_credentials(app(&[]));
     let error = stage.error();
     assert!(
-        error.contains("cannot get a token for the GitHub App of Secret given: GitHub at https://127.0.0.1"),
+        error.contains("cannot get a token for the GitHub App in Secret given: GitHub at https://127.0.0.1"),
         "{error}"
     );
     assert!(error.contains("certificate is not trusted") && error.contains("argocd-tls-certs-cm"), "{error}");

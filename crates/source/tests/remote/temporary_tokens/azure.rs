@@ -185,14 +185,11 @@ fn rejected_identities() {
     });
     let error = stage.error();
     let who = format!(
-        "cannot get a token for the service principal {CLIENT} of Secret given: Azure at {}",
+        "cannot get a token for the service principal {CLIENT} in Secret given: Azure at {}",
         stage.github.url()
     );
     assert!(error.contains(&who), "{error}");
-    assert!(
-        error.contains("(AADSTS7000215: *** is invalid); check the fields azureServicePrincipal"),
-        "{error}"
-    );
+    assert!(error.contains("(AADSTS7000215: *** is invalid); check the azureServicePrincipal"), "{error}");
     assert!(stage.bench.server.requests().is_empty(), "no request was sent without a token");
 }
 
@@ -207,8 +204,8 @@ fn a_missing_workload_identity_names_the_variables() {
     let error = stage.error();
     assert!(
         error.contains(
-            "cannot get a token for the workload identity of Secret given: AZURE_TENANT_ID is not set; label \
-             the pod"
+            "cannot get a token for the workload identity in Secret given: AZURE_TENANT_ID is not set; \
+             label the pod"
         ),
         "{error}"
     );

@@ -106,7 +106,7 @@ fn rejected_accounts() {
     let error = stage.error();
     assert!(
         error.contains(&format!(
-            "cannot get a token for the account {EMAIL} of Secret given: Google at {uri}"
+            "cannot get a token for the account {EMAIL} in Secret given: Google at {uri}"
         )),
         "{error}"
     );

@@ -39,7 +39,7 @@ fn responses_without_a_token() {
         stage.github.set_responses(move |_| answer.clone());
         let error = stage.error();
         assert!(
-            error.contains("cannot get a token for the GitHub App of Secret given: GitHub at "),
+            error.contains("cannot get a token for the GitHub App in Secret given: GitHub at "),
             "{error}"
         );
         assert!(error.contains(expected), "{expected}: {error}");

@@ -72,7 +72,7 @@ pub enum OperationOrigin {
 /// A change that another client made to a resource's state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overwrite {
-    /// Operation in the status for which the phase is now `Terminating`.
+    /// Operation in the status whose phase is now `Terminating`.
     pub terminating_operation: Option<Value>,
 }
 
@@ -312,7 +312,7 @@ impl<K: ManagedKind> ObservedResources<K> {
 }
 
 impl ResourceState {
-    /// Creates the state of a resource for which the first event is being sent.
+    /// Creates the state of a resource whose first event is being sent.
     fn new<K: ManagedKind>(object: Object) -> Self {
         Self {
             emitted: client_fields::<K>(&object),
@@ -336,7 +336,7 @@ impl ResourceState {
         }
     }
 
-    /// Detects if another client has changed the status or removed the operation.
+    /// Detects whether another client has changed the status or removed the operation.
     fn detect_overwrite(&mut self, object: &Object) {
         let (now, before) = (object.pointer("/status"), self.object.pointer("/status"));
         if version(object) <= version(&self.object) || now.is_some() && now == self.status_in_write.as_ref() {

@@ -213,7 +213,10 @@ async fn only_an_appset_alone_in_its_file_is_removed_from_the_folder() {
     let mut open = backing.open().await;
     let set = open.next_appset().await.appset;
     let refused = open.sets.delete(&set, true).await.unwrap_err().to_string();
-    assert!(refused.contains("contains more than") && backing.file_path("fleet.yaml").exists(), "{refused}");
+    assert!(
+        refused.contains("contains other documents besides") && backing.file_path("fleet.yaml").exists(),
+        "{refused}"
+    );
     assert!(!open.sets.has_removable_file(&set).await);
     backing.write_appset(sample_appset()).await;
     assert!(open.sets.has_removable_file(&set).await);

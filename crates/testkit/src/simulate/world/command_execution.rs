@@ -1,5 +1,4 @@
-//! Effects of the simulated engine on the cluster. They are the same as the real effects, but take place
-//! immediately.
+//! Effects of the simulated engine on the cluster. They equal the real effects, but happen immediately.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -141,7 +141,7 @@ async fn refused_inputs_get_a_readable_reason() {
     let refused = running.request(request_input(UserRequest::Resume)).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        format!("rollout {}: rollout is not paused; nothing to resume", stream_id(1))
+        format!("rollout {}: the rollout is not paused, so there is nothing to resume", stream_id(1))
     );
     running.request(request_input(UserRequest::Pause)).await.unwrap();
     // An unexpected input is ignored.
@@ -149,7 +149,7 @@ async fn refused_inputs_get_a_readable_reason() {
     running.request(request_input(UserRequest::Terminate)).await.unwrap();
     with_time_limit(running.wait_until_over()).await;
     let late = running.request(request_input(UserRequest::Pause)).await.unwrap_err();
-    assert!(late.to_string().contains("rollout has already finished: terminated by ann"), "{late}");
+    assert!(late.to_string().contains("the rollout has already finished: terminated by ann"), "{late}");
 }
 
 #[tokio::test(start_paused = true)]

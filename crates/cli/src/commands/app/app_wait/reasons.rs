@@ -16,14 +16,14 @@ use super::is_over;
 use crate::args::AppWaitArgs;
 use crate::output::{Printer, one_line};
 
-/// Minimum time for which a transient reason must last before it is printed.
+/// Minimum time that a transient reason must last before it is printed.
 const TRANSIENT_REASON_MIN: Duration = Duration::from_secs(5);
 /// Interval at which to check whether a reason has lasted long enough, even if the application has not
 /// changed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of reasons to print for one application, because some reasons change their text every time.
 const PRINTED_REASONS_MAX: usize = 20;
-/// Maximum number of applications for which reasons are printed at the end of the wait.
+/// Maximum number of applications whose reasons are printed at the end of the wait.
 const REMAINING_PRINTED_MAX: usize = 20;
 
 /// Conditions to wait for.

@@ -28,7 +28,7 @@ fn requests_about_unknown_steps_or_applications_list_the_existing_ones() {
     ] {
         let told = rejection_of(&world, request);
         let steps = "the rollout has 3: 1 (env in (dev)), 2 (env in (qa)), 3 (env in (prod))";
-        assert!(told.starts_with("there is no step ") && told.ends_with(steps), "{told}");
+        assert!(told.contains(" does not exist; ") && told.ends_with(steps), "{told}");
     }
     for request in [UserRequest::Skip(member_scope("qa-x")), UserRequest::Retry(member_scope("qa-x"))] {
         assert_eq!(
@@ -44,13 +44,16 @@ fn a_rejected_retry_or_skip_lists_the_possible_members() {
     let mut world = stuck_world();
     let healthy = rejection_of(&world, UserRequest::Retry(member_scope("dev-a")));
     assert!(healthy.contains("Application dev-a is Healthy and cannot be retried now"), "{healthy}");
-    assert!(healthy.ends_with("; these can be retried now: step 2: qa-a"), "{healthy}");
+    assert!(healthy.ends_with("; these Applications can be retried now: step 2: qa-a"), "{healthy}");
     let whole = rejection_of(&world, UserRequest::Retry(Scope::Step(1)));
-    let expected = "no Application of that step can be retried now; these can be retried now: step 2: qa-a";
+    let expected =
+        "no Application in that step can be retried now; these Applications can be retried now: step 2: qa-a";
     assert_eq!(whole, expected);
     let done = rejection_of(&world, UserRequest::Skip(member_scope("dev-b")));
     assert!(
-        done.ends_with("; these can be skipped now: step 2: qa-a; step 3: prod-a, prod-b, prod-c"),
+        done.ends_with(
+            "; these Applications can be skipped now: step 2: qa-a; step 3: prod-a, prod-b, prod-c"
+        ),
         "{done}"
     );
     // The Application is skipped, so its step has passed and the Applications of the last step are running.

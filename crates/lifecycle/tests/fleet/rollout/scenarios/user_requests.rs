@@ -198,7 +198,7 @@ fn terminating_stops_running_operations() {
     let again =
         Input::UserRequest { request: UserRequest::Terminate, by: "bob".into(), reason: String::new() };
     let error = decide(world.state(), &again, at(61_000)).unwrap_err().to_string();
-    assert_eq!(error, "rollout has already finished: terminated by ann (because)");
+    assert_eq!(error, "the rollout has already finished: terminated by ann (because)");
 }
 
 /// An aborted rollout waits for the other operations of its step. A user can stop these operations by
