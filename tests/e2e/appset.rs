@@ -176,7 +176,7 @@ fn errors_are_named_and_the_exit_code_shows_their_origin() {
     // Each ApplicationSet is valid on its own, but the two conflict.
     bench.write("sets/fleet.yaml", format!("{APPSET}---\n{}", APPSET.replace("name: fleet", "name: other")));
     let ran = bench.run(&args).expect_code(2);
-    assert!(ran.err.contains("several ApplicationSets generate an Application dev-db"), "{ran:?}");
+    assert!(ran.err.contains("several ApplicationSets generate an Application named dev-db"), "{ran:?}");
 }
 
 /// Writes an ApplicationSet with this strategy that generates these Applications (`NAME ENV` each).
@@ -418,7 +418,7 @@ fn errors_in_steps_and_orders_say_what_to_do() {
     // Settings without an effect are reported, but aren't errors.
     annotated("\"tidegate.dev/deletion-sync\":\"steps: []\"");
     let ran = bench.run(&PLAN).expect_code(0);
-    assert!(ran.err.contains("tidegate.dev/deletion-sync has no effect without"), "{ran:?}");
+    assert!(ran.err.contains("tidegate.dev/deletion-sync annotation has no effect without"), "{ran:?}");
     // A revision that can't be resolved is shown as written.
     write_appset(&bench, &FLEET[..1], &json!({}));
     let written = std::fs::read_to_string(bench.path().join("sets/fleet.yaml")).unwrap();

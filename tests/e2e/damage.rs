@@ -84,7 +84,7 @@ fn a_file_that_is_too_large_is_refused_by_its_size() {
     open("log/db").set_len(8 << 30).unwrap();
     for args in [&["ops", "list"][..], &["sync", "config.yaml", "--app", "a", "--sim"]] {
         let ran = bench.run(args).expect_code(1);
-        assert!(ran.err.contains("log/db has 8589934592 bytes"), "{}", ran.err);
+        assert!(ran.err.contains("log/db is too large: 8589934592 bytes"), "{}", ran.err);
     }
 }
 

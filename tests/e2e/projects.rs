@@ -75,7 +75,7 @@ fn an_application_stays_within_its_project() {
         (
             "  sourceIntegrity: {git: {policies: []}}\n",
             "InvalidSpecError",
-            "project 'shop' has sourceIntegrity",
+            "project 'shop' sets sourceIntegrity",
         ),
         (
             "  namespaceResourceBlacklist: [{group: '', kind: Service}]\n",

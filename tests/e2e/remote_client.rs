@@ -176,7 +176,7 @@ fn unauthorized_requests_are_explained_and_tokens_do_not_leak() {
     there.bench.write_private("empty", "\n");
     there.bench.write_private("two", "one\ntwo\n");
     for name in ["empty", "two"] {
-        assert!(there.run_as(name, &["list"]).err.contains("no token"));
+        assert!(there.run_as(name, &["list"]).err.contains("exactly one token"));
     }
     let args = ["app", "list", "--token-file", "ann", "--server"];
     let ask = |more: &[&str]| there.bench.run(&[&args[..], more].concat());

@@ -119,7 +119,7 @@ fn charts_and_kustomizations_are_synced() {
     let says = |app: &Value, part: &str| app["status"]["conditions"].to_string().contains(part);
     let app = stage.wait_until("charted", |app| says(app, "sorry"));
     assert!(
-        says(&app, "spec.sources[0]: helm template of chart") && says(&app, "web/templates/map.yaml"),
+        says(&app, "spec.sources[0]: helm template failed for chart") && says(&app, "web/templates/map.yaml"),
         "{app}"
     );
     stage.wait_until_synced(&["plain", "built"]);

@@ -106,13 +106,13 @@ mod tests {
         for (content, expected) in [
             (
                 format!("{secret}stringData: {{url: 'https://example.com/a', password: [hunter2]}}"),
-                "see line 4",
+                "check line 4",
             ),
-            (format!("{secret}data: {{password: 'hunter2 ?'}}"), "see line 4"),
+            (format!("{secret}data: {{password: 'hunter2 ?'}}"), "check line 4"),
             (format!("{secret}stringData: {{password: hunter2}}"), "url is missing"),
-            (format!("{secret}stringData: {{password: hunter2"), "see line"),
-            (format!("{secret}stringData: hunter2"), "see line 4"),
-            ("hunter2".to_owned(), "see line"),
+            (format!("{secret}stringData: {{password: hunter2"), "check line"),
+            (format!("{secret}stringData: hunter2"), "check line 4"),
+            ("hunter2".to_owned(), "check line"),
         ] {
             fs::write(&path, &content).unwrap();
             let error = files.read().unwrap_err().to_string();

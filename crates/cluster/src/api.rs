@@ -38,8 +38,7 @@ pub trait Cluster: Send + Sync + 'static {
     /// Returns the kinds that the cluster currently serves.
     async fn discover(&self) -> Result<Discovery, ClusterError>;
 
-    /// Returns the Kubernetes version that the cluster reports, such as `v1.36.1`, or `None` if it doesn't
-    /// report one.
+    /// Returns the Kubernetes version that the cluster reports, if any, such as `v1.36.1`.
     async fn version(&self) -> Result<Option<String>, ClusterError>;
 
     /// Returns an object, or `None` if it does not exist. Fails with
@@ -49,27 +48,25 @@ pub trait Cluster: Send + Sync + 'static {
     /// Lists all objects in a scope.
     async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError>;
 
-    /// Returns the live state that a plan needs: the objects that the application owns, and the objects that
-    /// the query lists by name.
+    /// Returns the live state that a plan needs: the application's objects, and those that the query lists by
+    /// name.
     async fn list_live(&self, query: &LiveQuery) -> Result<LiveResult, ClusterError>;
 
-    /// Returns the permissions that the caller is missing, as far as the cluster can report them in advance.
-    /// Other missing permissions become apparent only when a call is refused. A cluster without access
-    /// control returns an empty set.
+    /// Returns the permissions that the caller lacks, as far as the cluster can tell in advance. Others only
+    /// show up when a call is refused. A cluster without access control returns an empty set.
     async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError>;
 
     /// Writes a manifest in the requested mode, or performs a dry run.
     async fn apply(&self, request: ApplyRequest) -> Result<ApplyResult, ClusterError>;
 
-    /// Writes an object exactly as given, unless another client has written it since it was read. Creates the
-    /// object if it has no resource version. Otherwise, replaces exactly that version. After a concurrent
-    /// write, fails with [`ErrorKind::AlreadyExists`](crate::ErrorKind),
-    /// [`ErrorKind::Conflict`](crate::ErrorKind) or [`ErrorKind::NotFound`](crate::ErrorKind). The changes
-    /// are attributed to the [`field_manager`].
+    /// Writes an object exactly as given, unless another client has written it since it was read: creates it
+    /// if it has no resource version, and otherwise replaces exactly that version. After a concurrent write,
+    /// fails with [`ErrorKind::AlreadyExists`](crate::ErrorKind), [`ErrorKind::Conflict`](crate::ErrorKind)
+    /// or [`ErrorKind::NotFound`](crate::ErrorKind). The changes are attributed to the [`field_manager`].
     async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError>;
 
-    /// Writes the status of an object unless the object has been written since it was read. If the kind has a
-    /// status subresource, only the status is written. Otherwise, this is the same as [`put`](Cluster::put).
+    /// Writes an object's status, unless the object has changed since it was read. For kinds without a status
+    /// subresource, this is the same as [`put`](Cluster::put).
     async fn put_status(
         &self,
         object: Object,
@@ -81,21 +78,19 @@ pub trait Cluster: Send + Sync + 'static {
     /// one.
     async fn delete(&self, request: DeleteRequest) -> Result<DeleteResult, ClusterError>;
 
-    /// Removes one finalizer, with the resource version as a precondition. On a conflict, reads the object
-    /// again and retries. Succeeds if the object or the finalizer no longer exists, or if the object has a
-    /// different UID.
+    /// Removes a finalizer, with the resource version as a precondition; reads the object again and retries
+    /// on a conflict. Succeeds if the object or the finalizer is gone, or if the UID differs.
     async fn remove_finalizer(&self, request: FinalizerRemoval) -> Result<(), ClusterError>;
 
     /// Watches a scope for changes after `resource_version`. Ends with [`ErrorKind::Gone`](crate::ErrorKind)
-    /// if that version is too old. The caller must then list the objects again.
+    /// if that is too old, in which case the caller must list again.
     async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError>;
 
-    /// Returns the pods of a workload, including pods that are owned through intermediate objects. The list
-    /// is empty for kinds without pods.
+    /// Returns the pods of a workload, including those owned through intermediate objects. Empty for kinds
+    /// without pods.
     async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError>;
 
-    /// Returns the events about an object that the cluster still stores, in no particular order. The list is
-    /// empty for an object without a UID.
+    /// Returns the stored events about an object, in no particular order. Empty if it has no UID.
     async fn events(&self, object: &Object) -> Result<Vec<Object>, ClusterError>;
 
     /// Returns at most the last `limit_bytes` of a container's log. Fails with
@@ -107,11 +102,11 @@ pub trait Cluster: Send + Sync + 'static {
     /// if the cluster does not serve logs.
     async fn follow_logs(&self, container: &Container, from: LogStart) -> Result<LogStream, ClusterError>;
 
-    /// Returns the same cluster, but with writes that impersonate `user`. Reads keep the current identity.
-    /// Fails if the cluster does not support impersonation.
+    /// Returns the same cluster with writes impersonating `user`. Reads keep the current identity. Fails if
+    /// impersonation isn't supported.
     fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError>;
 
-    /// Returns the reason why calls are currently delayed, if the implementation knows it.
+    /// Returns the reason why calls are currently being delayed, if known.
     fn backpressure(&self) -> Option<Backpressure>;
 }
 

@@ -1,5 +1,5 @@
-//! Continuous log stream of a container that survives broken connections and restarts. The stream delivers
-//! each line exactly once, provided that the cluster still stores the line.
+//! Continuous log stream of a container that survives broken connections and restarts. Each line is delivered
+//! exactly once, provided that the cluster still has it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ const IDLE_STREAMS_MAX: u32 = 16;
 /// Number of consecutive failures without a new line after which the logs are considered unavailable.
 const FAILURES_MAX: u32 = 3;
 
-/// Follows a container's log, starting with its last `lines` lines. `uid` is the UID of the container's pod.
-/// The stream ends when the container has terminated permanently and all lines have been delivered, or when
-/// the pod no longer exists. Transient errors are retried. If the cluster does not serve logs or refuses the
-/// request, the error is the last item.
+/// Follows a container's log, starting with its last `lines` lines. `uid` is the UID of its pod. The stream
+/// ends when the container has terminated for good and all lines have been delivered, or when the pod is
+/// gone. Transient errors are retried; if the cluster doesn't serve logs or refuses the request, the error is
+/// the last item.
 pub fn follow_container(
     cluster: Arc<dyn Cluster>,
     container: Container,
@@ -90,8 +90,8 @@ enum ContainerState {
     Gone,
 }
 
-/// Progress of the delivery. Servers accept only whole seconds as a start time, so a stream may begin with
-/// lines that were already delivered.
+/// Delivery progress. Streams can only start at a whole second, so they may begin with lines that were
+/// already delivered.
 #[derive(Default)]
 struct DeliveryProgress {
     /// Time of the last line. `None` before the first line.
@@ -120,8 +120,7 @@ impl DeliveryProgress {
             }
             self.is_catching_up = false;
         }
-        // All further lines of this stream are new, even if the node's clock was set back and their times are
-        // earlier.
+        // The rest of this stream is new, even if the node's clock was set back in the meantime.
         self.lines_at_last_time = if self.last_time == Some(at) { self.lines_at_last_time + 1 } else { 1 };
         self.last_time = Some(at);
         true
@@ -153,8 +152,8 @@ impl LogFollower {
                 Stage::Reading(stream, had_ended) => {
                     let had_ended = *had_ended;
                     match stream.next().await {
-                        // The server sends a partial line again in full, unless the container never wrote the
-                        // rest of the line.
+                        // A partial line is sent again in full, unless the container never wrote the rest of
+                        // it.
                         Some(Ok(line))
                             if !(line.is_complete
                                 || had_ended && self.partial_line.as_ref() == Some(&line)) =>
@@ -177,8 +176,8 @@ impl LogFollower {
                                 return Some(Err(end));
                             }
                         }
-                        // If a stream was opened after the container had terminated, and contains only lines
-                        // that were already delivered, the log is complete.
+                        // The log is complete once a stream opened after the container's termination has
+                        // nothing new.
                         None if had_ended
                             && !self.has_new_line
                             && (!self.has_partial_line || self.idle_streams >= IDLE_STREAMS_MAX) =>

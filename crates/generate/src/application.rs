@@ -1,4 +1,4 @@
-//! Rendering of Applications from a template and parameter sets.
+//! Renders Applications from a template and parameter sets.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::argo::{self, API_VERSION, Application, ApplicationSet, ApplicationSetTemplate};
@@ -19,12 +19,12 @@ const SECTIONS: [&str; 2] = ["metadata", "spec"];
 /// Finalizer that deletes an Application's objects before the Application is removed.
 const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 
-/// A generated Application, before it is compared with other Applications to find duplicate names.
+/// A generated Application, before the check for duplicate names.
 pub(crate) struct ApplicationDraft {
     pub(crate) generated: GeneratedApplication,
-    /// Defect for which the service or the API server would reject the Application.
+    /// Reason for which the service or the API server would reject the Application.
     pub(crate) defect: Option<Defect>,
-    /// Tags in the Application that were not replaced, because there is no such parameter.
+    /// Tags left in the Application, because there are no such parameters.
     pub(crate) unknown_tags: Vec<UnknownTag>,
 }
 
@@ -40,8 +40,8 @@ impl<'s> ApplicationRenderer<'s> {
         Self { appset: set, spec_checker: SpecChecker::default(), drafts: Vec::new() }
     }
 
-    /// Renders an Application for each parameter set of a generator. If the generator has a template, its
-    /// fields take precedence over the ApplicationSet's template.
+    /// Renders an Application for each of a generator's parameter sets. The generator's own template, if any,
+    /// takes precedence over the ApplicationSet's, field by field.
     pub(crate) fn render_applications(
         &mut self,
         run: &mut GenerateRun<'_>,
@@ -72,7 +72,7 @@ impl<'s> ApplicationRenderer<'s> {
         }
     }
 
-    /// Returns the ApplicationSet's template, merged with the template of a generator.
+    /// Returns the ApplicationSet's template, merged with a generator's own.
     fn effective_template(&self, own: Option<&ApplicationSetTemplate>) -> Value {
         let bare = |template: &ApplicationSetTemplate| {
             let metadata = &template.metadata;
@@ -136,8 +136,7 @@ impl<'s> ApplicationRenderer<'s> {
             }
             other => other,
         });
-        // Go templates handle missing parameters according to `goTemplateOptions`, so no warning is
-        // necessary.
+        // With Go templates, `goTemplateOptions` decides about missing parameters, so no warning is needed.
         let unknown_tags = match run.uses_go_templates() {
             true => Vec::new(),
             false => find_unknown_tags(&filled, parameters),
@@ -145,7 +144,7 @@ impl<'s> ApplicationRenderer<'s> {
         Ok((application, flaw, unknown_tags))
     }
 
-    /// Sets the fields that a template can't control, and the default finalizer.
+    /// Sets the default finalizer, and the fields that templates have no control over.
     fn set_fixed_fields(&self, application: &mut Value, gives_finalizers: bool) {
         let Some(fields) = application.as_object_mut() else { return };
         fields.insert("apiVersion".to_owned(), json!(API_VERSION));
@@ -182,7 +181,7 @@ fn fill_empty(into: &mut Value, from: &Value) {
     }
 }
 
-/// Returns true if a patch specifies the finalizers: either a list that isn't empty, or null.
+/// Returns true if a patch sets the finalizers, to a nonempty list or to null.
 fn sets_finalizers(patch: &Value) -> bool {
     match patch.pointer("/metadata/finalizers") {
         Some(Value::Array(finalizers)) => !finalizers.is_empty(),
@@ -191,8 +190,8 @@ fn sets_finalizers(patch: &Value) -> bool {
     }
 }
 
-/// Applies a patch to an Application. A patch never changes the project, because its author might not be
-/// permitted to choose the project.
+/// Applies a patch to an Application. The project is left alone, because the patch's author may not be
+/// permitted to choose it.
 fn apply_patch(application: &mut Value, patch: &Value) -> Result<(), Problem> {
     let wrong = |reason: &str| Problem::Patch { reason: reason.to_owned() };
     let patch = match patch {
@@ -205,8 +204,7 @@ fn apply_patch(application: &mut Value, patch: &Value) -> Result<(), Problem> {
             )));
         }
     };
-    // An Application must have both sections, so ignore a null section. A patch may contain an empty `spec:`,
-    // for example because of a condition in the template.
+    // Both sections are required, so ignore nulls: a condition in the template may leave an empty `spec:`.
     let is_said = |(name, value): &(&String, &Value)| !(value.is_null() && SECTIONS.contains(&name.as_str()));
     let patch: Map<String, Value> =
         patch.iter().filter(is_said).map(|(name, value)| (name.clone(), value.clone())).collect();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::error::Problem;
 use crate::limits::{BYTES_MAX, STEPS_MAX};
 
-/// Bytes and steps that a run may still use.
+/// Remaining bytes and steps of a run.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes: usize,

@@ -80,7 +80,7 @@ pub enum Problem {
     Parse {
         /// Text of the invalid template.
         template: String,
-        /// Position and reason, with the same wording as in Go.
+        /// Position and reason, worded as in Go.
         reason: String,
     },
     /// A template that can't be rendered.
@@ -88,7 +88,7 @@ pub enum Problem {
     Execute {
         /// Text of the template.
         template: String,
-        /// Position and reason, with the same wording as in Go.
+        /// Position and reason, worded as in Go.
         reason: String,
     },
     /// A tag in a `{{name}}` template that isn't closed.
@@ -107,13 +107,13 @@ pub enum Problem {
         /// Content of the tag, which is empty or consists of spaces.
         tag: String,
     },
-    /// Two keys in a map that render to the same string.
+    /// Two map keys that render to the same string.
     #[error("two keys in this map render to {key:?}; use different keys")]
     EqualKeys {
         /// The rendered key.
         key: String,
     },
-    /// A rendered Application that is invalid after its patch was applied.
+    /// A rendered Application that its patch made invalid.
     #[error("Application {name:?} is invalid: {reason}{}", patch_line_text(.line.as_ref()))]
     Application {
         /// Name of the Application. Empty if it doesn't have one.
@@ -170,7 +170,7 @@ pub enum Problem {
         /// Values of the merge keys, as JSON.
         key: String,
     },
-    /// Two parameter sets in a matrix that have different values for the same parameter.
+    /// Two parameter sets in a matrix with different values for the same parameter.
     #[error("found duplicate key {key} with different value, {key}: {first} ,{key}: {second}")]
     Contradiction {
         /// Name of the parameter.
@@ -234,8 +234,8 @@ pub enum Problem {
         /// Reason why the expression is invalid.
         reason: String,
     },
-    /// A list generator with unknown fields but without elements. It would otherwise be an empty list, so a
-    /// misspelled field would delete all Applications of the generator.
+    /// A list generator with unknown fields but no elements. Treating it as an empty list would delete all
+    /// its Applications because of a misspelled field.
     #[error(
         "neither elements nor elementsYaml is set, but there are unknown fields: {fields}; for an empty list, use elements: []"
     )]
@@ -301,7 +301,7 @@ pub enum Problem {
         /// Reason why the query failed.
         reason: String,
     },
-    /// A generator or selector that became invalid when its templates were rendered.
+    /// A generator or selector that rendering its templates made invalid.
     #[error("invalid after rendering: {reason}")]
     InvalidAfterRendering {
         /// Reason why the generator or selector is invalid.
@@ -322,7 +322,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Returns true if the run exceeded a limit that all generators share.
+    /// Returns true if the run exceeded a limit shared by all generators.
     pub(crate) fn is_limit(&self) -> bool {
         matches!(self, Self::TooMany | Self::TooManyBytes | Self::TooManySteps)
     }
@@ -331,8 +331,8 @@ impl Problem {
 /// A line of a `templatePatch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchLine {
-    /// Line number, starting at 1. The number refers to the patch as written if exactly one line there has
-    /// the same text. Otherwise, the number refers to the rendered patch.
+    /// 1-based line number. It refers to the patch as written if exactly one line there has the same text,
+    /// and otherwise to the rendered patch.
     pub number: usize,
     /// True if the number refers to the rendered patch.
     pub is_rendered: bool,
@@ -358,8 +358,8 @@ fn only_fields_text(fields: &[String]) -> String {
 /// Reason why an Application is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplicationRejection {
-    /// Several Applications have this name. All of them are rejected, because it is unclear which of them is
-    /// correct.
+    /// Several Applications with this name. All of them are rejected, because it is unclear which is the
+    /// right one.
     #[error("contains applications with duplicate name: {name}: one from {first}, and one from {second}")]
     Duplicate {
         /// The duplicate name.

@@ -1,4 +1,4 @@
-//! Generators. Each file contains one generator, which returns its parameter sets in a deterministic order.
+//! Generators, one per file. They return their parameter sets in a deterministic order.
 
 pub(crate) mod clusters;
 pub(crate) mod decision;
@@ -18,7 +18,7 @@ use crate::error::Problem;
 const SHORT_COMMIT_LENGTH: usize = 8;
 const SEVEN_CHARACTER_COMMIT_LENGTH: usize = 7;
 
-/// Compiles the regular expression of a filter. It may match any part of a string.
+/// Compiles the regular expression of a filter. It isn't anchored.
 fn compile_filter(field: &'static str, pattern: Option<&String>) -> Result<Option<Regex>, Problem> {
     let parsed = pattern.map(|pattern| {
         Regex::new(pattern).map_err(|error| Problem::Filter {

@@ -8,7 +8,7 @@ use tidegate_model::argo::{
     ClusterDecisionResourceGenerator, PluginGenerator, PullRequestGenerator, ScmGenerator,
 };
 
-/// Reply to a query for external data: the data, an error, or `None` if the data isn't available yet.
+/// Reply to a query for external data: the data, an error, or `None` if it isn't available yet.
 pub type Reply<T> = Result<Option<T>, QueryError>;
 
 /// An error during a query for external data.
@@ -17,8 +17,8 @@ pub type Reply<T> = Result<Option<T>, QueryError>;
 pub struct QueryError {
     /// Reason, and how to fix it.
     pub reason: String,
-    /// True if the queried resource, such as a repository, doesn't exist. Some generators tolerate a missing
-    /// resource.
+    /// True if the queried resource, such as a repository, doesn't exist. Some generators can be told to
+    /// tolerate this.
     pub is_missing: bool,
 }
 
@@ -36,10 +36,9 @@ impl QueryError {
 
 /// Source of external data for generators.
 ///
-/// Implementations don't fetch data synchronously: `Ok(None)` means that the data isn't available yet. The
-/// implementation then records the query, fetches the data in the background, and starts another run. A query
-/// may depend on the result of another query. The default methods return an error that contains the
-/// generator's name.
+/// Data isn't fetched synchronously. Implementations return `Ok(None)` if it isn't available yet, record the
+/// query, fetch the data in the background, and then start another run. A query may depend on the result of
+/// another. The default methods fail with an error that names the generator.
 pub trait GeneratorInputs {
     /// Returns the declared clusters.
     fn clusters(&mut self) -> Reply<Arc<Vec<Cluster>>> {
@@ -66,7 +65,7 @@ pub trait GeneratorInputs {
     }
 
     /// Returns the resources for a ClusterDecisionResource generator, and the settings from its ConfigMap.
-    /// The templates in `generator` have already been rendered.
+    /// Templates in `generator` are already rendered.
     fn decisions(&mut self, generator: &ClusterDecisionResourceGenerator) -> Reply<Arc<Decisions>> {
         let _ = generator;
         Err(QueryError::new(
@@ -75,7 +74,7 @@ pub trait GeneratorInputs {
         ))
     }
 
-    /// Returns the unprocessed response of a plugin. The templates in `generator` have already been rendered.
+    /// Returns a plugin's raw response. Templates in `generator` are already rendered.
     fn plugin(&mut self, generator: &PluginGenerator) -> Reply<Arc<Value>> {
         let name = &generator.config_map_ref.name;
         Err(QueryError::new(format!(
@@ -84,8 +83,8 @@ pub trait GeneratorInputs {
         )))
     }
 
-    /// Returns the repositories of an organization with their branches, without filtering them. The templates
-    /// in `generator` have already been rendered.
+    /// Returns an organization's repositories with their branches, unfiltered. Templates in `generator` are
+    /// already rendered.
     ///
     /// `paths` contains the paths whose existence the filters check. In the result, [`Branch::paths`]
     /// contains the paths that exist in a branch.
@@ -96,8 +95,7 @@ pub trait GeneratorInputs {
         ))
     }
 
-    /// Returns the pull requests of a repository, without filtering them. The templates in `generator` have
-    /// already been rendered.
+    /// Returns a repository's pull requests, unfiltered. Templates in `generator` are already rendered.
     fn pull_requests(&mut self, generator: &PullRequestGenerator) -> Reply<Arc<Vec<PullRequest>>> {
         let _ = generator;
         Err(QueryError::new(
@@ -106,7 +104,7 @@ pub trait GeneratorInputs {
     }
 }
 
-/// Inputs that don't provide any data, for ApplicationSets whose generators don't need external data.
+/// No data at all, for ApplicationSets whose generators don't need any.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoInputs;
 
@@ -119,7 +117,7 @@ pub struct Cluster {
     pub name: String,
     /// URL of the API server.
     pub server: String,
-    /// Only project that may use the cluster. Empty if all projects may use it.
+    /// The project that the cluster is reserved for. Empty if all projects may use it.
     pub project: String,
     /// Labels on the cluster's declaration.
     pub labels: BTreeMap<String, String>,
@@ -139,9 +137,9 @@ pub struct GitTree {
 /// Resources and settings for a ClusterDecisionResource generator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decisions {
-    /// Name of the list in the status of the resources. By default, `clusters`.
+    /// Name of the list in the resources' status. `clusters` by default.
     pub status_list_key: String,
-    /// Field of the list entries that contains the name of a cluster.
+    /// Field of the list entries with the name of the cluster.
     pub match_key: String,
     /// Status of the resources, by name.
     pub resources: BTreeMap<String, Value>,
@@ -187,7 +185,7 @@ pub struct PullRequest {
     pub labels: Vec<String>,
 }
 
-/// Returns a URL without its user name and password.
+/// Strips the user name and password from a URL.
 pub(crate) fn without_credentials(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));

@@ -59,17 +59,17 @@ use crate::validation::Defect;
 /// Options for ApplicationSets, which apply to the whole service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// True if, in patterns for Git files, `*` doesn't match slashes and `**` does. Argo CD calls this
-    /// behavior "new Git file globbing".
+    /// True if `*` doesn't match slashes and `**` does in patterns for Git files ("new Git file globbing" in
+    /// Argo CD).
     pub new_globbing: bool,
-    /// Current time for templates, in seconds since 1970. If `None`, the `now` function returns an error.
+    /// Current Unix time for templates. If `None`, the `now` function fails.
     pub now: Option<i64>,
 }
 
 /// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GenerateOutcome {
-    /// Some external data isn't available yet. The caller must generate again when the data is available.
+    /// Some external data isn't available yet. Generate again when it is.
     Incomplete,
     /// All external data was available.
     Done(GenerateOutput),
@@ -80,16 +80,15 @@ pub enum GenerateOutcome {
 pub struct GenerateOutput {
     /// Applications with unique names, in the order of the generators.
     pub applications: Vec<GeneratedApplication>,
-    /// Rejected Applications. Existing Applications with these names must not be changed or deleted.
+    /// Rejected Applications. Existing ones with these names must be left alone.
     pub rejected: Vec<ApplicationRejection>,
-    /// Generators without output, because the resource that they query doesn't exist. If there are any, an
-    /// Application that is missing from the output must not be deleted.
+    /// Generators without output, because the resource that they query doesn't exist. If there are any, don't
+    /// delete Applications just because they are missing from the output.
     pub skipped: Vec<SkippedGenerator>,
-    /// Errors of failed generators, if other generators succeeded. If there are any, an Application that is
-    /// missing from the output must not be deleted.
+    /// Errors of failed generators, if others succeeded. If there are any, don't delete Applications just
+    /// because they are missing from the output.
     pub errors: Vec<GenerateError>,
-    /// Tags in generated and rejected Applications that were not replaced, because there is no such
-    /// parameter.
+    /// Tags left in generated and rejected Applications, because there are no such parameters.
     pub unknown_tags: Vec<UnknownTag>,
 }
 
@@ -113,7 +112,7 @@ pub struct GeneratedApplication {
     pub location: ErrorLocation,
 }
 
-/// A generator without output, because the resource that it queries doesn't exist.
+/// A generator without output, because the resource it queries doesn't exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedGenerator {
     /// Location of the generator.
@@ -129,8 +128,7 @@ pub struct SkippedGenerator {
 /// error to [`GenerateOutput::errors`] and omits all Applications of that generator. Other generators aren't
 /// affected.
 ///
-/// If this function returns an error, the output is unknown, so the caller must not change or delete any
-/// Application.
+/// After an error, the output is unknown, so the caller must not change or delete any Application.
 ///
 /// # Errors
 ///
@@ -198,7 +196,7 @@ pub fn generate(
     }))
 }
 
-/// Separates valid Applications from rejected ones. Applications with the same name are rejected.
+/// Separates valid Applications from rejected ones, such as those with a duplicate name.
 fn partition_drafts(drafts: Vec<ApplicationDraft>) -> (Vec<GeneratedApplication>, Vec<ApplicationRejection>) {
     let mut by_name: BTreeMap<&str, Vec<&ApplicationDraft>> = BTreeMap::new();
     for draft in &drafts {

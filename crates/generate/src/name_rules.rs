@@ -1,4 +1,4 @@
-//! Conversion of strings to names, and Kubernetes' rules for names, keys and label values.
+//! Conversion of strings to names, and the Kubernetes rules for names, keys and label values.
 
 /// Maximum length of an Application's name in bytes.
 const NAME_BYTES_MAX: usize = 253;
@@ -6,23 +6,23 @@ const NAME_BYTES_MAX: usize = 253;
 /// Default maximum length of a slug.
 pub(crate) const SLUG_BYTES: usize = 50;
 
-/// Converts a string to a name: changes it to lower case, replaces invalid characters with `-`, and truncates
-/// it to the maximum length.
+/// Converts a string to a name: lower-cases it, replaces invalid characters with `-`, and truncates it to the
+/// maximum length.
 pub(crate) fn normalize(text: &str) -> String {
     let allowed = |c: char| if matches!(c, 'a'..='z' | '0'..='9' | '-' | '.') { c } else { '-' };
-    // After this replacement, every character is a single byte.
+    // All characters are single bytes from here on.
     let name: String = text.to_lowercase().chars().map(allowed).take(NAME_BYTES_MAX).collect();
     name.trim_matches(['-', '.']).to_owned()
 }
 
-/// Converts a string to words that are separated by `-`, and truncates it to `bytes_max`. With `smart`,
-/// truncates only between words.
+/// Converts a string to words separated by `-`, truncated to `bytes_max` bytes. With `smart`, it is truncated
+/// only between words.
 pub(crate) fn slugify(bytes_max: usize, smart: bool, text: &str) -> String {
     slug(bytes_max, smart, &normalize(text))
 }
 
-/// Like [`slugify`], but doesn't call [`normalize`] first. Replaces letters with accents by their base
-/// letters, and drops letters of other scripts.
+/// Like [`slugify`], but without calling [`normalize`] first. Accented letters become their base letters, and
+/// letters of other scripts are dropped.
 pub(crate) fn slug(bytes_max: usize, smart: bool, text: &str) -> String {
     let mut slug = String::with_capacity(text.len());
     for c in text.chars().flat_map(char::to_lowercase) {
@@ -43,7 +43,7 @@ pub(crate) fn slug(bytes_max: usize, smart: bool, text: &str) -> String {
         return slug.to_owned();
     }
     let cut = slug.get(..bytes_max).unwrap_or(slug);
-    // If a word ends exactly at the limit, keep the word.
+    // Keep a word that ends exactly at the limit.
     let ends_there = slug.get(bytes_max..).is_some_and(|rest| rest.starts_with('-'));
     let cut = match cut.rfind('-') {
         Some(end) if smart && !ends_there => cut.get(..end).unwrap_or(cut),
@@ -52,8 +52,7 @@ pub(crate) fn slug(bytes_max: usize, smart: bool, text: &str) -> String {
     cut.trim_matches('-').to_owned()
 }
 
-/// Returns the base letters of a letter with accents, or `None` if the character isn't a Western European
-/// letter.
+/// Returns the base letters of an accented letter, or `None` if it isn't a Western European letter.
 fn transliterate(c: char) -> Option<&'static str> {
     Some(match c {
         'à' | 'á' | 'â' | 'ã' | 'ä' | 'å' => "a",
@@ -71,7 +70,7 @@ fn transliterate(c: char) -> Option<&'static str> {
     })
 }
 
-/// Returns the reason why Kubernetes rejects a name, or `None` if the name is valid.
+/// Returns the reason why Kubernetes rejects a name, or `None` if it is valid.
 pub(crate) fn invalid_name_reason(name: &str) -> Option<&'static str> {
     let is_part = |part: &str| {
         let ends = [part.chars().next(), part.chars().last()];
@@ -89,8 +88,8 @@ pub(crate) fn invalid_name_reason(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the reason why Kubernetes rejects a string as a label key, annotation key or finalizer, or `None`
-/// if the string is valid. Kubernetes calls such a string a "qualified name".
+/// Returns the reason why Kubernetes rejects a label key, annotation key or finalizer (a "qualified name"),
+/// or `None` if it is valid.
 pub(crate) fn invalid_key_reason(key: &str) -> Option<&'static str> {
     let name = match key.split_once('/') {
         Some((prefix, _)) if invalid_name_reason(prefix).is_some() => {
@@ -106,7 +105,7 @@ pub(crate) fn invalid_key_reason(key: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the reason why Kubernetes rejects a string as a label value, or `None` if the string is valid.
+/// Returns the reason why Kubernetes rejects a label value, or `None` if it is valid.
 pub(crate) fn invalid_label_value_reason(value: &str) -> Option<&'static str> {
     (!is_label_value(value))
         .then_some("use at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends")

@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value};
 
-/// Parameters by name. With Go templates, values may have any type. Otherwise, the parameters are a flat map
-/// of strings.
+/// Parameters by name. Their values may have any type with Go templates, and are always strings without.
 pub(crate) type Parameters = Map<String, Value>;
 
-/// A parameter set, and the generator element that it comes from.
+/// A parameter set, and the generator element it comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ParameterSet {
     pub(crate) parameters: Parameters,
@@ -24,7 +23,7 @@ pub(crate) fn to_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        // A fraction of zero is dropped: 2.0 becomes 2.
+        // Drop a zero fraction: 2.0 becomes 2.
         Value::Number(number) => match number.as_f64() {
             Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15 => {
                 format!("{float:.0}")
@@ -46,8 +45,8 @@ pub(crate) fn describe_kind(value: &Value) -> String {
     }
 }
 
-/// Flattens nested values to strings. The field `b` of `a` becomes `a.b`, and the first item of a list `a`
-/// becomes `a.0`.
+/// Flattens nested values to strings. Field `b` of `a` becomes `a.b`, and the first item of list `a` becomes
+/// `a.0`.
 pub(crate) fn flatten(parameters: &Parameters) -> Parameters {
     let mut flat = Map::new();
     for (key, value) in parameters {
@@ -71,7 +70,7 @@ fn add_flat(key: String, value: &Value, flat: &mut Parameters) {
     }
 }
 
-/// Adds missing parameters, including those in nested objects. Existing parameters remain unchanged.
+/// Adds missing parameters, recursing into objects. Existing parameters are kept.
 pub(crate) fn add_missing(into: &mut Parameters, from: &Parameters) {
     for (key, value) in from {
         match (into.get_mut(key), value) {

@@ -1,4 +1,4 @@
-//! Strategic merge patches for Applications, and the line of a patch that sets a field.
+//! Strategic merge patches for Applications, and the lookup of the line that sets a field.
 
 use serde_json::{Map, Value};
 use tidegate_yaml::{Content, Limits};
@@ -9,11 +9,11 @@ const DIRECTIVE: &str = "$patch";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 const RETAIN: &str = "$retainKeys";
-/// Maximum number of characters of a line that an error message shows.
+/// Maximum number of characters of a line to show in an error message.
 const SHOWN_MAX: usize = 200;
 
-/// Applies a patch to an object. Objects are merged, nulls delete fields, and lists are replaced, except that
-/// lists of finalizers and owner references are merged.
+/// Applies a patch to an object. Objects are merged, nulls delete fields, and lists are replaced, except for
+/// finalizers and owner references, which are merged.
 pub(crate) fn apply_patch(object: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), String> {
     merge_objects(object, patch, "")
 }
@@ -73,7 +73,7 @@ fn merge_objects(
     Ok(())
 }
 
-/// Merges two lists of objects. Objects with the same value in the field `key` are merged.
+/// Merges two lists of objects. Objects that agree on the field `key` are merged.
 fn merge_lists_by_key(there: &mut Vec<Value>, more: &[Value], key: &str, path: &str) -> Result<(), String> {
     for entry in more {
         let fields = entry.as_object().ok_or_else(|| format!("entries in {path:?} must be objects"))?;
@@ -86,21 +86,20 @@ fn merge_lists_by_key(there: &mut Vec<Value>, more: &[Value], key: &str, path: &
     Ok(())
 }
 
-/// Returns the line of the patch that sets a field, or `None` if the patch doesn't set it. `path` contains
-/// the keys that lead to the field, with list indexes as in `sources[0]`.
+/// Returns the line of the patch that sets a field, if any. `path` lists the keys that lead to it, with list
+/// indexes as in `sources[0]`.
 pub(crate) fn find_patch_line(written: &str, rendered: &str, path: &[&str]) -> Option<PatchLine> {
     let document = tidegate_yaml::parse_document(rendered, &Limits::default()).ok()?;
     let mut node = &document.node;
     let mut key = *path.first()?;
     for segment in path {
         let Content::Map(fields) = &node.content else { break };
-        // In `path`, the index of a list entry is part of the list's segment.
+        // List indexes are part of the list's segment.
         let name = segment.split('[').next().unwrap_or(segment);
         let index = segment.strip_prefix(name).map(|index| index.trim_matches(['[', ']']).parse::<usize>());
         match node.get(segment).or_else(|| node.get(name)) {
             Some(field) => (node, key) = (field, name),
-            // A patch replaces a list as a whole, so an entry also determines the fields that it doesn't
-            // contain.
+            // Lists are replaced as a whole, so an entry also decides the fields that it omits.
             None if key.is_empty() => break,
             None => {
                 let directive = fields.iter().find(|(name, _)| name == DIRECTIVE || name == RETAIN)?;
@@ -111,13 +110,13 @@ pub(crate) fn find_patch_line(written: &str, rendered: &str, path: &[&str]) -> O
         if let (Content::List(entries), Some(Ok(index))) = (&node.content, index)
             && let Some(entry) = entries.get(index)
         {
-            // The first line of an entry doesn't contain the list's name, so search for any line.
+            // The entry's first line doesn't contain the list's name, so accept any line.
             (node, key) = (entry, "");
         }
     }
     let lines: Vec<&str> = rendered.lines().collect();
     let end = usize::try_from(node.line).ok()?.min(lines.len());
-    // The value may start on a line below its key, so search upward for the key.
+    // The value may start below the line of its key, so search upward for the key.
     let at = lines.get(..end)?.iter().rposition(|line| line.contains(key)).or(end.checked_sub(1))?;
     let text = lines.get(at)?;
     let mut same = (1..).zip(written.lines()).filter(|(_, line)| line == text);

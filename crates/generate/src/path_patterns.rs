@@ -9,8 +9,8 @@ use crate::error::Problem;
 pub(crate) enum PatternSyntax {
     /// For folders: `*` and `?` don't match slashes.
     Shell,
-    /// For files, as in `git ls-files`: `*` and `?` also match slashes, and a folder matches all files that
-    /// it contains.
+    /// For files, as in `git ls-files`: `*` and `?` also match slashes, and a folder matches everything in
+    /// it.
     Git,
     /// For files: like `Shell`, but `**` matches any number of folders, and `{a,b}` matches alternatives.
     DoubleStar,
@@ -20,7 +20,7 @@ pub(crate) enum PatternSyntax {
 #[derive(Clone, Debug)]
 pub(crate) struct PathPattern {
     regex: Regex,
-    /// Folder that the pattern names, if the syntax is `Git`. All files in the folder match.
+    /// Folder named by the pattern, if the syntax is `Git`. Everything in it matches.
     folder: Option<String>,
 }
 
@@ -64,8 +64,8 @@ pub(crate) fn strip_leading_dots(pattern: &str) -> &str {
     path
 }
 
-/// Returns the reason why a pattern is probably a mistake, and a suggestion. A pattern is probably a mistake
-/// if it matches only names with spaces at the ends or with braces. Returns `None` for any other pattern.
+/// Returns the reason why a pattern is probably a mistake, along with a suggestion: it matches only names
+/// with leading or trailing spaces or with braces. Returns `None` for any other pattern.
 pub(crate) fn misleading_pattern_reason(pattern: &str, dialect: PatternSyntax) -> Option<String> {
     let trimmed = pattern.trim();
     if trimmed != pattern {
@@ -82,16 +82,16 @@ pub(crate) fn misleading_pattern_reason(pattern: &str, dialect: PatternSyntax) -
     })
 }
 
-/// Returns the reason why no path in any repository can match a pattern, and a suggestion. Returns `None` for
-/// any other pattern. An exclusion of hidden folders is accepted: they are never selected, so it has no
-/// effect, but it documents the intent.
+/// Returns the reason why a pattern can't match any path in any repository, along with a suggestion, or
+/// `None` if it can. Exclusions of hidden folders are accepted: these are never selected anyway, but the
+/// exclusion documents the intent.
 pub(crate) fn impossible_pattern_reason(
     pattern: &str,
     dialect: PatternSyntax,
     is_exclusion: bool,
 ) -> Option<String> {
     let path = strip_leading_dots(pattern);
-    // Git accepts a trailing slash after a folder, and `.` as a pattern for the whole repository.
+    // Git accepts a trailing slash after a folder, and `.` for the whole repository.
     let is_git = dialect == PatternSyntax::Git;
     let path = if is_git { path.trim_end_matches('/') } else { path };
     let parts = split_parts(path, dialect)?;
@@ -119,9 +119,8 @@ pub(crate) fn impossible_pattern_reason(
     ))
 }
 
-/// Splits a pattern at its literal slashes. Slashes within `[a/b]` and after `\` aren't literal. Returns
-/// `None` if there is a slash within braces, because alternatives such as `{a/b,c}` have different numbers of
-/// segments.
+/// Splits a pattern at its literal slashes, i.e. those outside of `[a/b]` and not after `\`. Returns `None`
+/// for a slash inside braces, because alternatives such as `{a/b,c}` differ in their number of segments.
 fn split_parts(pattern: &str, dialect: PatternSyntax) -> Option<Vec<&str>> {
     let (mut parts, mut start) = (Vec::new(), 0);
     let (mut braces, mut is_in_class) = (0_usize, false);

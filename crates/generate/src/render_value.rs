@@ -4,14 +4,14 @@ use serde_json::{Map, Value};
 
 use crate::error::Problem;
 
-/// A problem with a string, and the path of the string.
+/// A problem with a string, and the path to it.
 #[derive(Debug)]
 pub(crate) struct LocatedProblem {
     pub(crate) path: String,
     pub(crate) problem: Problem,
 }
 
-/// Renders all strings within a value, including map keys. Drops map entries whose value is null.
+/// Renders all strings in a value, including map keys. Map entries with a null value are dropped.
 pub(crate) fn render_texts(
     value: &Value,
     path: &str,
@@ -21,7 +21,7 @@ pub(crate) fn render_texts(
     render_nested(value, &mut path, render).map_err(|problem| LocatedProblem { path, problem })
 }
 
-/// Renders a nested value. If there is an error, prepends the current segment to its path.
+/// Renders a nested value. On error, the current segment is prepended to the path.
 fn render_nested(
     value: &Value,
     path: &mut String,

@@ -1,4 +1,4 @@
-//! A single run: its inputs, its remaining budget, and the execution of generators.
+//! A single run: its inputs, its remaining budget, and its generators.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -46,7 +46,7 @@ pub(crate) struct GenerateRun<'r> {
 pub(crate) struct GeneratorPosition<'s> {
     /// Path such as `generators[0].list`.
     pub(crate) path: &'s str,
-    /// Parameters from outside the generator, for example from the first generator of a matrix.
+    /// Parameters from outside the generator, e.g. from the first generator of a matrix.
     pub(crate) outer_parameters: Option<&'s Value>,
     /// Nesting depth.
     pub(crate) depth: usize,
@@ -57,7 +57,7 @@ impl GeneratorPosition<'_> {
         ErrorLocation::in_generator(self.path).error(problem).into()
     }
 
-    /// Returns the data in a reply, or the reason why there is no data.
+    /// Returns the data in a reply, or the reason why there isn't any.
     pub(crate) fn resolve_reply<T>(&self, reply: Reply<T>) -> GenerateResult<T> {
         match reply {
             Ok(Some(answer)) => Ok(answer),
@@ -146,8 +146,9 @@ impl GenerateRun<'_> {
         )
     }
 
-    /// Renders the strings in a generator, or in a part of it, with the outer parameters. Skips `values`,
-    /// which are rendered later, and the generator's template, which has no effect in a nested generator.
+    /// Renders the strings in a generator, or in a part of it, with the outer parameters. `values` are
+    /// skipped because they are rendered later, and the template because it has no effect in a nested
+    /// generator.
     pub(crate) fn render_part<T: Serialize + DeserializeOwned + Clone>(
         &mut self,
         part: &T,
@@ -182,7 +183,7 @@ impl GenerateRun<'_> {
         self.budget.take_steps(count).map_err(|problem| spot.error(problem))
     }
 
-    /// Adds a parameter set, and takes its size from the budget.
+    /// Adds a parameter set, charging its size to the budget.
     pub(crate) fn add_parameter_set(
         &mut self,
         sets: &mut Vec<ParameterSet>,
@@ -204,8 +205,8 @@ impl GenerateRun<'_> {
         Ok(())
     }
 
-    /// Adds a generator's `values` to a parameter set. The values can use this parameter set and the outer
-    /// parameters, but not each other.
+    /// Adds a generator's `values` to a parameter set. They can use this set and the outer parameters, but
+    /// not each other.
     pub(crate) fn add_values<'v>(
         &mut self,
         parameters: &mut Parameters,

@@ -1,5 +1,5 @@
-//! Selectors for labels and parameters. Unlike Kubernetes selectors, they accept any value, for example a
-//! URL, a long string or an empty string.
+//! Selectors for labels and parameters. Unlike in Kubernetes, they accept any value, even URLs, long strings
+//! and empty strings.
 
 use std::collections::BTreeMap;
 

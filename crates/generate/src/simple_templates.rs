@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::error::Problem;
 
-/// Replaces the tags in a string with values of parameters. A tag remains unchanged if there is no parameter
-/// with its name, or if the value isn't a string. Inserted values aren't rendered.
+/// Replaces the tags in a string with the values of parameters. Tags without a parameter of that name, or
+/// whose value isn't a string, are kept. Inserted values aren't rendered again.
 pub(crate) fn render(text: &str, parameters: &Value, bytes_max: usize) -> Result<String, Problem> {
     if !has_tag(text) {
         return Ok(text.to_owned());
@@ -41,8 +41,7 @@ pub(crate) fn tag_names(text: &str) -> impl Iterator<Item = &str> {
     text.split("{{").skip(1).filter_map(|rest| rest.split_once("}}")).map(|(tag, _)| tag.trim())
 }
 
-/// Returns true if at least one line contains a complete tag. If so, tags are replaced in all lines.
-/// Otherwise, the string remains unchanged.
+/// Returns true if any line contains a complete tag. Only then are tags replaced, in all lines.
 fn has_tag(text: &str) -> bool {
     text.lines().any(|line| line.split_once("{{").is_some_and(|(_, after)| after.contains("}}")))
 }

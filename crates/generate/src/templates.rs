@@ -12,10 +12,10 @@ use crate::error::Problem;
 use crate::limits::TEXT_LIMITS;
 use crate::{name_rules, simple_templates, yaml};
 
-/// Maximum number of cached templates. A typical ApplicationSet has a few dozen templates.
+/// Maximum number of cached templates. A few dozen are typical for an ApplicationSet.
 const CACHED_TEMPLATES_MAX: usize = 1_000;
 
-/// Maximum number of characters of a template that an error message shows.
+/// Maximum number of characters of a template to show in an error message.
 const SHOWN_MAX: usize = 500;
 
 /// Returns the engine for Go templates, or `None` if the ApplicationSet doesn't use them.
@@ -97,8 +97,7 @@ impl<'e> Templates<'e> {
         self.engine.is_some()
     }
 
-    /// Renders a string with the given parameters. Takes the steps and the size of the result from the
-    /// budget.
+    /// Renders a string, charging the steps and the size of the result to the budget.
     pub(crate) fn render(
         &mut self,
         text: &str,

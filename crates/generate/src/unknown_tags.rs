@@ -1,5 +1,5 @@
-//! Warnings about tags of the form `{{name}}` that remain in generated Applications, because there is no
-//! parameter with that name. Such tags aren't errors, because Argo CD keeps them, too.
+//! Warnings about `{{name}}` tags left in generated Applications because there is no such parameter. They
+//! aren't errors, because Argo CD keeps these tags, too.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,17 +9,17 @@ use serde_json::Value;
 use crate::parameters::flatten;
 use crate::{name_rules, simple_templates, validation};
 
-/// Maximum number of warnings per ApplicationSet. Further tags rarely have a different cause.
+/// Maximum number of warnings per ApplicationSet. Further tags rarely have another cause.
 pub(crate) const WARNINGS_MAX: usize = 20;
 
 /// Maximum length of a tag in a warning, in characters.
 const TAG_MAX: usize = 100;
 
-/// Fields whose text may contain tags of other template languages, such as Helm values, inline patches, and
-/// annotations for other controllers.
+/// Fields that may legitimately contain tags of other template languages, such as Helm values, inline
+/// patches, and annotations for other controllers.
 const FREE_TEXT: [&str; 5] = ["annotations", "commonAnnotations", "patches", "values", "valuesObject"];
 
-/// A tag that remains in a field of generated Applications.
+/// A tag left in a field of generated Applications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownTag {
     /// Name of the first Application with this tag.
@@ -30,7 +30,7 @@ pub struct UnknownTag {
     pub field: String,
     /// Parameter name in the tag, as written.
     pub tag: String,
-    /// Reason why the tag remains, and how to fix it.
+    /// Reason why the tag is still there, and how to fix it.
     pub hint: String,
 }
 
@@ -48,8 +48,8 @@ impl fmt::Display for UnknownTag {
     }
 }
 
-/// Returns the tags that remain in an Application. Skips the Application's name, because an Application with
-/// a tag in its name is rejected. `parameters` is the parameter set that was used to render the Application.
+/// Returns the tags left in an Application that was rendered with `parameters`. Its name is skipped, because
+/// a tag there causes a rejection.
 pub(crate) fn find_unknown_tags(application: &Value, parameters: &Value) -> Vec<UnknownTag> {
     let mut found = Vec::new();
     for section in ["metadata", "spec"] {
@@ -68,7 +68,7 @@ pub(crate) fn find_unknown_tags(application: &Value, parameters: &Value) -> Vec<
     found.into_iter().filter_map(to_warning).take(WARNINGS_MAX).collect()
 }
 
-/// Combines warnings about the same tag in the same field of several Applications.
+/// Combines warnings about the same tag in the same field of different Applications.
 pub(crate) fn combine(all: impl IntoIterator<Item = UnknownTag>) -> Vec<UnknownTag> {
     let mut combined: Vec<UnknownTag> = Vec::new();
     let mut places: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -84,8 +84,7 @@ pub(crate) fn combine(all: impl IntoIterator<Item = UnknownTag>) -> Vec<UnknownT
     combined
 }
 
-/// Adds each tag in a value, along with the path of its field. `path` is extended while nested fields are
-/// searched.
+/// Adds each tag in a value, along with the path of its field. `path` grows and shrinks during the search.
 fn add_tags(value: &Value, path: &mut String, found: &mut Vec<(String, String)>) {
     if found.len() >= WARNINGS_MAX {
         return;
@@ -94,7 +93,7 @@ fn add_tags(value: &Value, path: &mut String, found: &mut Vec<(String, String)>)
     match value {
         Value::String(text) => {
             let tags: Vec<&str> = simple_templates::tag_names(text).collect();
-            // A tag such as {{ if .x }} shows that the string is a template in another language.
+            // Tags such as {{ if .x }} give away a template in another language.
             if tags.iter().all(|tag| is_parameter_name(tag)) {
                 for tag in tags {
                     let tag = (path.clone(), name_rules::truncate(tag, TAG_MAX).to_owned());
@@ -133,7 +132,7 @@ fn is_parameter_name(tag: &str) -> bool {
     tag.chars().any(char::is_alphanumeric) && tag.chars().all(can_be)
 }
 
-/// Returns the reason why a tag remains, or `None` if the tag is part of another template language.
+/// Returns the reason why a tag is left, or `None` if it is part of another template language.
 fn describe_cause(tag: &str, parameters: &Value) -> Option<String> {
     let known = flatten(parameters.as_object()?);
     if known.contains_key(tag) {

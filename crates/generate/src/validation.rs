@@ -1,5 +1,4 @@
-//! Checks for errors in generated Applications that the service or the API server would otherwise report
-//! later.
+//! Catches errors in generated Applications that the service or the API server would otherwise report later.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ const ANNOTATIONS_MAX: usize = 256 << 10;
 /// Maximum number of parameters that a message lists.
 const LISTED_MAX: usize = 10;
 
-/// Maximum number of edits between a misspelled parameter and the suggested parameter.
+/// Maximum edit distance between a misspelled parameter and a suggestion.
 const EDITS_MAX: usize = 2;
 
 /// A reason for the service or the API server to reject a generated Application.
@@ -36,8 +35,8 @@ pub(crate) enum Defect {
     },
 }
 
-/// Returns the first defect of an Application. `spec_problems` contains the problems with its specification.
-/// `line` returns the line of the patch that sets a field.
+/// Returns the first defect of an Application. `spec_problems` lists the problems with its spec. `line`
+/// returns the line of the patch that sets a field.
 pub(crate) fn find_defect(
     application: &Application,
     spec_problems: Vec<SpecProblem>,
@@ -75,7 +74,7 @@ fn metadata_problem(application: &Application) -> Option<FoundProblem> {
         }
     }
     for key in metadata.annotations.keys() {
-        // Unlike for labels, Kubernetes accepts upper-case letters in the prefix of an annotation key.
+        // Unlike label keys, annotation keys may have upper-case letters in their prefix.
         if let Some(reason) = name_rules::invalid_key_reason(&key.to_ascii_lowercase()) {
             return Some((
                 to_path(&["metadata", "annotations", key]),
@@ -101,7 +100,7 @@ fn annotations_size(annotations: &BTreeMap<String, String>) -> usize {
         .fold(0, usize::saturating_add)
 }
 
-/// Returns a hint about the first missing parameter in a name template. Empty if no parameter is missing.
+/// Returns a hint about the first missing parameter in a name template, or an empty string.
 pub(crate) fn missing_parameter_hint(template: &str, parameters: &Value, of_go: bool) -> String {
     let Some(known) = parameters.as_object() else { return String::new() };
     let missing = match of_go {
@@ -117,8 +116,7 @@ pub(crate) fn missing_parameter_hint(template: &str, parameters: &Value, of_go: 
     format!("; the name template uses the parameter {shown}, which is missing: {hint}")
 }
 
-/// Returns a suggestion for a parameter with a similar name or, if there is none, a list of the known
-/// parameters.
+/// Suggests a parameter with a similar name or, failing that, lists the known parameters.
 pub(crate) fn nearest_parameters(name: &str, known: &Parameters) -> String {
     let mut near: Vec<(usize, &String)> =
         known.keys().map(|one| (strsim::damerau_levenshtein(one, name), one)).collect();

@@ -1,10 +1,10 @@
-//! Parsing and formatting of YAML. Values are JSON values, so YAML features beyond JSON aren't available. As
-//! in Argo CD, unquoted scalars follow YAML 1.1: `0755` is 493, and `yes` is true.
+//! Parsing and formatting of YAML as JSON values, without YAML's additional features. As in Argo CD, unquoted
+//! scalars follow YAML 1.1: `0755` is 493, and `yes` is true.
 
 use serde_json::Value;
 use tidegate_yaml::Limits;
 
-/// Parses a document. An empty document results in null.
+/// Parses a document. An empty document is null.
 pub(crate) fn read(text: &str) -> Result<Value, String> {
     tidegate_yaml::parse_value(text, &Limits::default()).map_err(|problem| problem.to_string())
 }
@@ -18,8 +18,8 @@ pub(crate) fn write(value: &Value) -> Result<String, String> {
     Ok(text)
 }
 
-/// Converts floats without a fraction to integers. All numbers in templates are floats, but 3.0 must be
-/// formatted as 3.
+/// Converts floats without a fraction to integers. All numbers are floats in templates, but 3.0 must print as
+/// 3.
 fn to_integers(value: &Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {

@@ -163,15 +163,13 @@ impl Engine {
         Self { limits, ..self }
     }
 
-    /// Sets the current time for functions such as `now` and `ago`, in seconds since 1970. Without it, these
-    /// functions return an error.
+    /// Sets the current Unix time for functions such as `now` and `ago`, which fail without it.
     #[must_use]
     pub fn now(self, seconds: i64) -> Self {
         Self { now: Some(seconds), ..self }
     }
 
-    /// Removes functions. If a template uses a removed function, parsing fails as if the function didn't
-    /// exist.
+    /// Removes functions. Templates that use them fail to parse, as if they didn't exist.
     #[must_use]
     pub fn without(mut self, names: &[&'static str]) -> Self {
         self.removed.extend_from_slice(names);
@@ -221,8 +219,8 @@ impl Template<'_> {
         self.render_within(data, self.engine.limits).0
     }
 
-    /// Renders the template with the given limits instead of the engine's. Returns the output and the number
-    /// of steps used, so that a caller can share one limit among several renderings.
+    /// Renders the template with these limits instead of the engine's. Also returns the number of steps used,
+    /// so that several renderings can share a limit.
     pub fn render_within(&self, data: &Value, limits: Limits) -> (Result<String, ExecError>, usize) {
         let setting = execute::RenderSettings {
             name: &self.name,

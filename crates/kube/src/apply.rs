@@ -74,7 +74,7 @@ impl KubeCluster {
         Ok(applied)
     }
 
-    /// Writes a manifest. `only` is the expected version of the object. An empty string accepts any version.
+    /// Writes a manifest. `only` is the expected version of the object; empty accepts any.
     async fn write_in_mode(
         &self,
         mode: WriteMode,
@@ -108,9 +108,8 @@ impl KubeCluster {
         }
     }
 
-    /// Changes the kind of the error if the server did not respond to a write but responds to a read of the
-    /// same object. The cluster is then available, but a dependency of writes, such as an admission webhook,
-    /// isn't responding.
+    /// Changes the kind of the error if a write went unanswered although the object can be read. The cluster
+    /// is then up, but something that writes depend on, such as an admission webhook, isn't responding.
     async fn reclassify_timeout(&self, target: &Target<'_>, error: ClusterError) -> ClusterError {
         let place = if target.name.is_empty() {
             format!("{}?limit=1", target.collection_path())
@@ -178,7 +177,7 @@ impl KubeCluster {
         }
     }
 
-    /// Creates an object, or replaces exactly the version that was read. A single request is enough, so
+    /// Creates an object, or replaces exactly the version that was read. It is a single request, so
     /// concurrent writes by other clients are never overwritten.
     pub(crate) async fn put_object(
         &self,
@@ -267,8 +266,7 @@ fn remove_server_fields(object: &mut Object, namespaced: bool, status_apart: boo
     }
 }
 
-/// Sets the expected version in the request, so that the server checks it. An empty string accepts any
-/// version.
+/// Sets the expected version in the request for the server to check. Empty accepts any version.
 fn set_expected_version(object: &mut Object, version: &str) {
     if !version.is_empty() {
         object.metadata_mut().insert("resourceVersion".to_owned(), version.into());

@@ -1,5 +1,5 @@
-//! Backpressure from a server that requests delays or doesn't respond. Backpressure is reported while calls
-//! are waiting, because a call that hangs doesn't fail before its timeout.
+//! Backpressure from a server that asks for delays or doesn't respond. It is reported while calls are still
+//! waiting, because a hanging call won't fail before its timeout.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,7 +49,7 @@ impl Monitor {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change is complete before any code that could panic, so a poisoned lock can be used.
+        // Changes are complete before anything can panic, so a poisoned lock is fine.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Call {
     pub(crate) accept: &'static str,
     pub(crate) content_type: &'static str,
     pub(crate) body: Bytes,
-    /// ETag of a cached response. If the response is unchanged, the server does not send it again.
+    /// ETag of a cached response, which the server doesn't send again if it is unchanged.
     pub(crate) known_etag: Option<HeaderValue>,
     /// Operation that requested the call, for the server's audit log.
     pub(crate) operation: Option<OperationId>,

@@ -140,8 +140,8 @@ impl KubeCluster {
         &self.shared.namespace
     }
 
-    /// Checks that the server responds and accepts the credentials, by starting a discovery. The next
-    /// discovery continues from this response, so the check doesn't cost an extra request.
+    /// Checks that the server responds and accepts the credentials. This starts a discovery that the next one
+    /// continues, so it costs no extra request.
     pub async fn check_connection(&self) -> Result<(), ClusterError> {
         self.kinds().check_connection(self.api_server()).await
     }
@@ -153,13 +153,13 @@ impl KubeCluster {
         identity::parse_identity(&self.api_server().call_with_retry(&identity::identity_call()?).await?)
     }
 
-    /// Restricts all calls to the cluster with the given [identity](Self::identity). Each new connection is
-    /// checked before its first use, and is closed if another cluster responds.
+    /// Restricts all calls to the cluster with this [identity](Self::identity). Each new connection is
+    /// checked before its first use, and closed if it leads to another cluster.
     pub fn expect_identity(&self, identity: &str) {
         self.api_server().transport().expected_cluster().expect_identity(identity.to_owned());
     }
 
-    /// Makes all calls fail with the given reason, as if the cluster were unreachable. Open watches continue.
+    /// Makes all calls fail with `reason`, as if the cluster were unreachable. Open watches continue.
     pub fn block_calls(&self, reason: String) {
         self.api_server().transport().expected_cluster().set_blocked_reason(Some(reason));
     }

@@ -1,4 +1,4 @@
-//! Connections whose address and credentials come from the caller rather than a kubeconfig or a pod.
+//! Connections whose URL and credentials come from the caller instead of a kubeconfig or a pod.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::connect_options::{ConnectError, apply_defaults};
 use crate::error_message::format_error_chain;
 use crate::exec_plugin::{ExecPlugin, ProgramCredentials};
 
-/// Address and credentials of a cluster. `Debug` omits both.
+/// URL and credentials of a cluster. `Debug` omits both.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ClusterConnection {
     /// Name of the cluster.
     pub name: String,
     /// URL of the API server.
     pub server: String,
-    /// Bearer token. Empty if the cluster doesn't use a token.
+    /// Bearer token. Empty if none is used.
     pub token: String,
     /// User name for basic authentication.
     pub username: String,
@@ -33,7 +33,7 @@ pub struct ClusterConnection {
     pub key_data: String,
     /// Host name in the server's certificate, if it differs from the host in the URL.
     pub server_name: String,
-    /// True to skip the verification of the server's certificate.
+    /// True to skip verifying the server's certificate.
     pub insecure: bool,
     /// Proxy URL. Empty for no proxy.
     pub proxy_url: String,
@@ -50,14 +50,13 @@ impl std::fmt::Debug for ClusterConnection {
     }
 }
 
-/// A client configuration, along with the credentials that a program has provided for it.
+/// A client configuration, including credentials that a program has provided for it.
 pub(crate) struct ResolvedConfig {
     pub(crate) config: Config,
     pub(crate) credentials: Option<Arc<ProgramCredentials>>,
 }
 
-/// Returns the configuration with current credentials. Never returns credentials that the server has just
-/// refused.
+/// Returns the configuration with current credentials, but never with those that the server has just refused.
 pub(crate) async fn resolve_config(
     declared: &ClusterConnection,
     refused: Option<&Arc<ProgramCredentials>>,
@@ -104,7 +103,7 @@ async fn build_config(declared: &ClusterConnection) -> Result<Config, ConnectErr
     if let Some(cluster) = file.pointer_mut("/clusters/0/cluster").and_then(Value::as_object_mut) {
         cluster.insert("insecure-skip-tls-verify".to_owned(), declared.insecure.into());
     }
-    // Don't quote the file, because the error may concern a credential.
+    // Don't quote the file: the error may be about a credential.
     let file: Kubeconfig =
         serde_json::from_value(file).map_err(|_| unusable("they cannot be parsed".to_owned()))?;
     let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())

@@ -1,5 +1,5 @@
-//! Clusters that are declared as in Argo CD, by Secrets with the label
-//! `argocd.argoproj.io/secret-type: cluster`. Secret values never appear in output.
+//! Clusters declared as in Argo CD, by Secrets with the label `argocd.argoproj.io/secret-type: cluster`.
+//! Secret values never appear in output.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::exec_plugin::{API_VERSIONS, ExecPlugin, ExecProvider};
 
 /// Maximum length of the path of a credential program.
 const COMMAND_MAX: usize = 4_096;
-/// Maximum length of an installation hint that is displayed.
+/// Maximum length of an installation hint to show.
 const HINT_MAX: usize = 300;
 /// Label of the Secrets that declare a cluster.
 const LABEL: (&str, &str) = ("argocd.argoproj.io/secret-type", "cluster");
-/// Annotation in which kubectl stores the last applied manifest. On a Secret, the annotation contains all of
-/// the Secret's values.
+/// Annotation in which kubectl stores the last applied manifest. On a Secret, it holds all of the Secret's
+/// values.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A cluster declared by a Secret.
@@ -34,12 +34,12 @@ pub struct ClusterSecret {
     pub labels: BTreeMap<String, String>,
     /// Annotations of the Secret, except for kubectl's last-applied annotation.
     pub annotations: BTreeMap<String, String>,
-    /// Description of the problem, if the Secret is invalid.
+    /// Reason why the Secret is invalid, if it is.
     pub problem: Option<String>,
 }
 
 impl ClusterSecret {
-    /// Reads a cluster from a Secret. Returns `None` if the Secret does not declare a cluster.
+    /// Reads a cluster from a Secret. `None` if the Secret doesn't declare one.
     pub fn from_object(object: &Object) -> Option<Self> {
         parse_secret(object)
     }
@@ -121,7 +121,7 @@ fn fill_secret(declaration: &mut ClusterSecret, mut fields: BTreeMap<String, Str
     if config.trim().is_empty() {
         return Ok(());
     }
-    // Don't quote the parser's message, which may contain the input.
+    // Don't quote the parser's message: it may contain the input.
     let config: Map<String, Value> =
         serde_json::from_str(&config).map_err(|_| "config is not a JSON object".to_owned())?;
     let provider = parse_config(&mut declaration.connection, &config)?;
@@ -216,8 +216,8 @@ fn check_certificates(declared: &ClusterConnection) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns true if base64-encoded PEM contains a certificate. Without this check, the client would not trust
-/// any server, and the error message would blame the server.
+/// Returns true if base64-encoded PEM contains a certificate. Otherwise, the client would trust no server at
+/// all, and the error would blame the server.
 fn has_certificate(encoded: &str) -> bool {
     let Some(text) = decode_base64(encoded).and_then(|bytes| String::from_utf8(bytes).ok()) else {
         return false;
@@ -228,7 +228,7 @@ fn has_certificate(encoded: &str) -> bool {
     blocks.any(|block| block.split_once("-----END CERTIFICATE-----").is_some_and(|(body, _)| is_one(body)))
 }
 
-/// Reads the settings of a credential program. The caller must set the name of the Secret.
+/// Reads the settings of a credential program, except for the name of the Secret, which is up to the caller.
 fn parse_provider(fields: &Map<String, Value>) -> Result<ExecProvider, String> {
     let known = ["command", "args", "env", "apiVersion", "installHint"];
     if let Some(unknown) = fields.keys().find(|field| !known.contains(&field.as_str())) {
@@ -260,7 +260,7 @@ fn parse_provider(fields: &Map<String, Value>) -> Result<ExecProvider, String> {
         }
         Some(_) => return Err(wrong("env", "is not a map of strings")),
     };
-    // Reject variables of the dynamic loader, which could make a permitted program run other code.
+    // Variables of the dynamic loader could make a permitted program run other code.
     if let Some(name) = env.keys().find(|name: &&String| name.starts_with("LD_")) {
         return Err(wrong("env", &format!("contains {name:?}, which is not allowed")));
     }

@@ -1,5 +1,5 @@
-//! Compact objects, in which managed fields remain JSON text (`fieldsV1`). As maps, these fields would
-//! account for most of a small object's memory, and they are rarely needed.
+//! Compact objects, whose managed fields remain JSON text (`fieldsV1`). As maps, they would take up most of a
+//! small object's memory, and they are rarely needed.
 
 use std::fmt::{self, Formatter};
 

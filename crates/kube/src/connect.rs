@@ -31,7 +31,7 @@ pub async fn connect_to_cluster(
 }
 
 impl KubeCluster {
-    /// Changes the credentials for new calls. Calls and watches in flight keep their credentials. The address
+    /// Changes the credentials for new calls. Those in flight, including watches, keep the old ones. The URL
     /// must not change.
     pub async fn change_credentials(&self, declared: &ClusterConnection) -> Result<(), ConnectError> {
         self.api_server()

@@ -15,25 +15,25 @@ use crate::proxy;
 /// Default timeout of a call. A server aborts a write after 34 s and a webhook call after at most 30 s. Only
 /// the server's message distinguishes the two cases, so this timeout is longer than both.
 const CALL_TIMEOUT: Duration = Duration::from_secs(36);
-/// Default duration of a watch. The duration is short, because servers end watches anyway and opening a new
-/// watch is cheap.
+/// Default duration of a watch. It is short, because servers close watches anyway and opening a new one is
+/// cheap.
 pub(crate) const WATCH_DURATION: Duration = Duration::from_secs(290);
 
 /// Options for connecting to a cluster.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// Kubeconfig file. If `None`, the files in `KUBECONFIG` are used, or `~/.kube/config`, or the pod's
-    /// service account, in this order.
+    /// Kubeconfig file. `None` means the first of: the files in `KUBECONFIG`, `~/.kube/config`, the pod's
+    /// service account.
     pub kubeconfig: Option<PathBuf>,
-    /// Kubeconfig context. If `None`, the current context is used.
+    /// Kubeconfig context. `None` means the current context.
     pub context: Option<String>,
     /// User to impersonate.
     pub impersonate_user: Option<String>,
     /// Groups to impersonate. Requires `impersonate_user`.
     pub impersonate_groups: Vec<String>,
-    /// Maximum duration of a call. This limit does not apply to watches.
+    /// Maximum duration of a call, other than a watch.
     pub call_timeout: Duration,
-    /// Maximum number of concurrent calls. The limit is lower while the server is overloaded.
+    /// Maximum number of concurrent calls. Reduced while the server is overloaded.
     pub in_flight: usize,
     /// Duration after which the server is asked to end each watch, in whole seconds.
     pub watch_duration: Duration,
@@ -53,7 +53,7 @@ impl Default for ConnectOptions {
     }
 }
 
-/// Error in the connection settings. The cluster itself has not been called yet.
+/// Error in the connection settings, before any call to the cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// There is neither a kubeconfig nor a service account of a pod.
@@ -121,8 +121,8 @@ fn list_contexts(contexts: &[String]) -> String {
 pub(crate) struct ClusterConfig {
     pub(crate) config: Config,
     pub(crate) context: String,
-    /// Configured user: the impersonated user, the user in the kubeconfig, or the subject of the token, in
-    /// this order of preference.
+    /// Configured user: the impersonated user, or else the user in the kubeconfig, or else the subject of the
+    /// token.
     pub(crate) user: String,
 }
 
@@ -147,7 +147,7 @@ pub(crate) async fn load_config(options: &ConnectOptions) -> Result<ClusterConfi
 
 /// Applies Tidegate's defaults to a configuration.
 pub(crate) fn apply_defaults(config: &mut Config) -> Result<(), ConnectError> {
-    // Don't retry calls here. The operation's state machine must control every repeated write.
+    // No retries here: repeating a write is up to the operation's state machine.
     config.default_retry = false;
     if config.proxy_url.is_some() && is_proxy_exempt(config) {
         config.proxy_url = None;
@@ -219,7 +219,7 @@ fn from_pod() -> Result<ClusterConfig, ConnectError> {
     Ok(ClusterConfig { config, context: String::new(), user })
 }
 
-/// Returns the subject of the token in a file. The token is the process's own, so it is not verified.
+/// Returns the subject of the token in a file. It is the process's own token, so it isn't verified.
 fn read_token_subject(file: &str) -> Option<String> {
     let token = std::fs::read_to_string(file).ok()?;
     let payload = URL_SAFE_NO_PAD.decode(token.trim().split('.').nth(1)?).ok()?;

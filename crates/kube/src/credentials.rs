@@ -1,19 +1,19 @@
-//! Safe messages for credential errors. The library's own messages contain the credential program's whole
+//! Safe messages for credential errors. The library's own messages include the credential program's whole
 //! response, its arguments and its environment.
 
 use std::error::Error as StdError;
 
 use kube::client::AuthError;
 
-/// Returns a message for an error from a credential program or a token file. `None` for any other error,
-/// because the library's message for it is harmless.
+/// Returns a message for an error from a credential program or a token file, and `None` for any other error,
+/// whose own message is harmless.
 pub(crate) fn credential_error_message(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(text) = error.downcast_ref().and_then(describe_auth_error) {
             return Some(text);
         }
-        // The wrapper includes the error in its message, but doesn't return it as its source.
+        // The wrapper includes the error in its message, but not as its source.
         if let Some(kube::Error::Auth(error)) = error.downcast_ref() {
             return describe_auth_error(error);
         }
@@ -25,7 +25,7 @@ pub(crate) fn credential_error_message(error: &(dyn StdError + 'static)) -> Opti
 fn describe_auth_error(error: &AuthError) -> Option<String> {
     let text = match error {
         AuthError::AuthExecRun { out, .. } => {
-            // The program writes to this process's standard error, so the user has already seen its output.
+            // The program shares our standard error, so the user has already seen its output.
             format!("the credential program in the kubeconfig failed ({})", out.status)
         }
         AuthError::AuthExecParse(_) => {

@@ -50,7 +50,7 @@ impl KubeCluster {
         Ok(if kept { DeleteResult::Deleting } else { DeleteResult::Gone })
     }
 
-    /// Returns false if the object is known to no longer exist.
+    /// Returns false if the object is known to be gone.
     async fn can_exist(&self, target: &Target<'_>, uid: &str) -> bool {
         match self.read_object(target).await {
             Ok(found) => found.is_some_and(|object| uid.is_empty() || object.uid() == uid),
@@ -62,7 +62,7 @@ impl KubeCluster {
         let FinalizerRemoval { gvk, namespace, name, uid, finalizer, operation } = request;
         let target = match self.find_target(gvk, namespace, name).await {
             Ok(target) => target,
-            // The kind was removed together with its objects, so the finalizer no longer exists.
+            // The kind is gone along with its objects, and so is the finalizer.
             Err(error) if error.kind == ErrorKind::UnknownKind => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -82,8 +82,8 @@ impl KubeCluster {
                     ErrorKind::NotFound | ErrorKind::UnknownKind | ErrorKind::NamespaceMissing => {
                         return Ok(());
                     }
-                    // The server has rejected the patch's preconditions, so another client has written to the
-                    // object. Read the object again.
+                    // A precondition of the patch failed: another client has written to the object. Read it
+                    // again.
                     ErrorKind::Conflict | ErrorKind::Invalid => refused = Some(error),
                     _ => return Err(error),
                 },
@@ -107,8 +107,8 @@ impl KubeCluster {
     }
 }
 
-/// Returns true if the object still exists. The response to a deletion contains the remaining object, its
-/// last state, or a status without an object.
+/// Returns true if the object still exists. The response to a deletion is the remaining object, its last
+/// state, or a status without an object.
 fn has_remaining_object(response_body: &Value) -> bool {
     let at = |path: &str| response_body.pointer(path);
     let listed = |path: &str| at(path).and_then(Value::as_array).is_some_and(|all| !all.is_empty());
@@ -126,8 +126,8 @@ fn is_inconclusive(response_body: &Value, request: &DeleteRequest) -> bool {
     bare && !request.dry_run && (service || request.propagation == Propagation::Foreground)
 }
 
-/// Returns a patch that removes one finalizer from exactly this version of the object. `None` if the object
-/// doesn't have the finalizer.
+/// Returns a patch that removes a finalizer from exactly this version of the object. `None` if it doesn't
+/// have the finalizer.
 fn finalizer_patch(object: &Object, finalizer: &str) -> Option<Value> {
     if !object.has_finalizer(finalizer) {
         return None;

@@ -1,8 +1,8 @@
 //! Cached discovery of the kinds that a server provides, and of their paths.
 //!
-//! Kinds are requested again for a complete discovery and after a definition was written. For an unknown
-//! kind, only its group and version are requested. A server with aggregated discovery does not resend
-//! unchanged content.
+//! Kinds are requested again by a complete discovery and after a definition has been written. An unknown kind
+//! causes a request for just its group and version. With aggregated discovery, unchanged content isn't sent
+//! again.
 
 pub(crate) mod catalog;
 mod requests;
@@ -22,17 +22,17 @@ use crate::response::unknown_kind_error;
 use crate::server::Server;
 use crate::singleflight::Singleflight;
 
-/// Time that the response to a connection check stays valid. A discovery usually follows immediately.
+/// Validity of the response to a connection check. A discovery usually follows right away.
 const CHECK_VALIDITY: Duration = Duration::from_secs(5);
-/// Minimum interval between requests for the same group and version, because objects of a missing kind are
-/// often looked up many at a time.
+/// Minimum interval between requests for the same group and version. Objects of a missing kind are often
+/// looked up in large numbers.
 const REQUEST_INTERVAL_MIN: Duration = Duration::from_millis(500);
 
-/// Cache of the resource kinds that an API server provides.
+/// Cache of the kinds that an API server provides.
 #[derive(Default)]
 pub(crate) struct KindCache {
     catalog: RwLock<Option<Arc<Catalog>>>,
-    /// Locked during a request, so that there is only one request at a time.
+    /// Locked during a request, so that there is only one at a time.
     request_times: tokio::sync::Mutex<RequestTimes>,
     /// Coalesced calls for a complete discovery.
     discoveries: Singleflight<(), Arc<Catalog>>,
@@ -43,7 +43,7 @@ pub(crate) struct KindCache {
 struct RequestTimes {
     /// Times of the latest requests, by group and version.
     versions: HashMap<(String, String), Instant>,
-    /// Response from the discovery roots, stored until a discovery continues from it.
+    /// Response from the discovery roots, kept for the discovery that continues from it.
     roots: Option<(Instant, RootsResponse)>,
     /// Result of the last complete discovery, with its ETags.
     all: Option<(RootTags, Arc<Catalog>)>,
@@ -56,8 +56,8 @@ impl RequestTimes {
 }
 
 impl KindCache {
-    /// Checks that the server responds and accepts the credentials, by starting a discovery. The next
-    /// discovery continues from this response.
+    /// Checks that the server responds and accepts the credentials, by starting a discovery that the next one
+    /// continues.
     pub(crate) async fn check_connection(&self, server: &Server) -> Result<(), ClusterError> {
         let mut times = self.request_times.lock().await;
         let roots = requests::fetch_roots(server, times.tags()).await?;
@@ -74,7 +74,7 @@ impl KindCache {
         Ok(self.discoveries.run((), everything).await?.discovery())
     }
 
-    /// Returns the cached kinds. Requests them if the cache is empty.
+    /// Returns the cached kinds, requesting them if there are none.
     pub(crate) async fn catalog(&self, server: &Server) -> Result<Arc<Catalog>, ClusterError> {
         if let Some(catalog) = self.cached_catalog() {
             return Ok(catalog);
@@ -149,8 +149,8 @@ impl KindCache {
         found.ok_or_else(|| unknown_kind_error(gvk))
     }
 
-    /// Removes a kind from the cache because it may have been removed from or added to the server. The kind
-    /// is requested again when it is next used.
+    /// Drops a kind that may have been added to or removed from the server. It is requested again on its next
+    /// use.
     pub(crate) async fn forget(&self, gvk: &Gvk) {
         let mut times = self.request_times.lock().await;
         times.versions.remove(&(gvk.group.clone(), gvk.version.clone()));

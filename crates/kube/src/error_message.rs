@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 
 use crate::credentials;
 
-/// Returns an error and its causes on one line, without repetitions and without text that could be a
+/// Formats an error and its causes on a single line, without repetitions and without anything that could be a
 /// credential.
 pub(crate) fn format_error_chain(error: &(dyn StdError + 'static)) -> String {
     if let Some(words) = credentials::credential_error_message(error) {

@@ -27,13 +27,13 @@ const KIND: &str = "ExecCredential";
 const INHERITED_VARIABLES: [&str; 2] = ["HOME", "PATH"];
 /// Environment variable that contains the request to the program.
 const EXEC_INFO_VARIABLE: &str = "KUBERNETES_EXEC_INFO";
-/// Time between the renewal of credentials and their expiry.
+/// Time before expiry at which credentials are renewed.
 const RENEW_BEFORE_EXPIRY: Duration = Duration::from_secs(30);
-/// Delay before a failed program is run again. During the delay, all callers receive the program's error.
+/// Delay before a failed program is run again. Until then, everyone gets its error.
 const FAILURE_DELAY: Duration = Duration::from_secs(5);
 
-/// Resource limits for a program. The limits are generous, because cloud providers' programs are large and
-/// some include an interpreter.
+/// Resource limits for a program. They are generous, because the programs of cloud providers are large and
+/// may include an interpreter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunLimits {
     pub(crate) timeout: Duration,
@@ -51,7 +51,7 @@ impl Default for RunLimits {
 pub struct ExecProvider {
     /// Secret that configures the program.
     pub secret: String,
-    /// Name of a program on the `PATH`, or an absolute path.
+    /// Program name to look up on the `PATH`, or an absolute path.
     pub command: String,
     /// Arguments.
     pub args: Vec<String>,
@@ -59,7 +59,7 @@ pub struct ExecProvider {
     pub env: BTreeMap<String, String>,
     /// API version of the program's output.
     pub api_version: String,
-    /// Hint that is displayed if the program is not installed.
+    /// Hint to show if the program isn't installed.
     pub install_hint: String,
 }
 
@@ -134,7 +134,7 @@ pub struct ExecPlugin(Arc<PluginState>);
 struct PluginState {
     provider: ExecProvider,
     limits: RunLimits,
-    /// Locked while the program is running, so that concurrent callers receive the same result.
+    /// Locked while the program runs, so that concurrent callers share the result.
     last_run: Mutex<LastRun>,
 }
 
@@ -167,9 +167,8 @@ impl ExecPlugin {
         &self.0.provider
     }
 
-    /// Returns valid credentials. Reuses the last credentials unless they have expired or the server has
-    /// refused them. Dropping the future does not end a run, so that a slow program is not started
-    /// repeatedly.
+    /// Returns valid credentials. The last ones are reused unless they have expired or the server has refused
+    /// them. Dropping the future doesn't stop the program, so that a slow one isn't started over and over.
     pub(crate) async fn credentials(
         &self,
         refused: Option<&Arc<ProgramCredentials>>,
@@ -234,8 +233,8 @@ impl PluginState {
         Ok(command)
     }
 
-    /// Runs the program to completion and returns its output. Discards its standard error, which may contain
-    /// secrets.
+    /// Runs the program to completion and returns its output. Standard error may contain secrets and is
+    /// discarded.
     fn run_program(&self) -> Result<Vec<u8>, PluginFailure> {
         let RunLimits { timeout, limits } = self.limits;
         let started = Instant::now();
@@ -245,8 +244,7 @@ impl PluginState {
     }
 }
 
-/// Returns `command` if it is an absolute path, or else the first program with that name on Tidegate's
-/// `PATH`.
+/// Returns `command` if it is an absolute path, or else the first match on Tidegate's `PATH`.
 fn find_program(command: &str) -> Option<PathBuf> {
     let path = Path::new(command);
     if path.is_absolute() {
@@ -280,7 +278,7 @@ struct Status {
 }
 
 fn parse_credentials(version: &str, printed: &[u8]) -> Result<ProgramCredentials, PluginFailure> {
-    // Don't quote the parser's message, which may contain the input.
+    // Don't quote the parser's message: it may contain the input.
     let ExecCredential { api_version, kind, status } =
         serde_json::from_slice(printed).map_err(|_| PluginFailure::InvalidJson)?;
     if kind != KIND || api_version != version {

@@ -17,8 +17,8 @@ use http::Uri;
 use tokio::sync::{Mutex, MutexGuard};
 use tower::{BoxError, Service};
 
-/// The expected cluster, and the reason why calls to the cluster are blocked, if any. All connections to the
-/// cluster share this state, including connections that are opened later.
+/// The expected cluster and, if calls to it are blocked, the reason. Shared by all of its connections,
+/// present and future.
 #[derive(Default)]
 pub(crate) struct ExpectedCluster(RwLock<ExpectedState>);
 
@@ -59,8 +59,8 @@ impl ExpectedCluster {
 /// Guards the connections of one client.
 pub(crate) struct IdentityGate {
     expected: Arc<ExpectedCluster>,
-    /// True during an identity check. If a particular cluster is expected, new connections may only be opened
-    /// during a check.
+    /// True during an identity check, which is the only time that new connections to an expected cluster may
+    /// be opened.
     is_checking: AtomicBool,
     /// True if the cluster's identity has been confirmed on every open connection.
     is_confirmed: AtomicBool,
@@ -74,8 +74,8 @@ impl IdentityGate {
         Arc::new(Self { expected, is_checking, is_confirmed, check_lock })
     }
 
-    /// Returns true if calls may use the open connections. If a new connection is being checked, waits for
-    /// the result.
+    /// Returns true if calls may use the open connections. Waits for the result if a new connection is being
+    /// checked.
     pub(crate) async fn is_sure(&self) -> bool {
         if self.expected.read_state(|state| state.identity.is_none()) {
             return true;
@@ -84,7 +84,7 @@ impl IdentityGate {
         self.is_confirmed.load(Ordering::Acquire)
     }
 
-    /// Starts an identity check. New connections may be opened until the returned value is dropped.
+    /// Starts an identity check. New connections may be opened until the returned guard is dropped.
     pub(crate) async fn begin_check(&self) -> IdentityCheck<'_> {
         let check_guard = self.check_lock.lock().await;
         self.is_confirmed.store(false, Ordering::Release);
@@ -116,7 +116,7 @@ impl Drop for IdentityCheck<'_> {
     }
 }
 
-/// Error that is returned if a connection was not opened because its identity check has not started.
+/// Error for a connection that wasn't opened because no identity check is running.
 #[derive(Debug)]
 struct ConnectionWithheld;
 
@@ -140,7 +140,7 @@ pub(crate) fn was_withheld(error: &(dyn StdError + 'static)) -> bool {
     false
 }
 
-/// A connector that opens connections only if the gate permits it.
+/// A connector that opens connections only with the gate's permission.
 #[derive(Clone)]
 pub(crate) struct GatedConnector<C> {
     pub(crate) inner: C,

@@ -43,7 +43,7 @@ struct State {
     delayed: BTreeMap<String, Instant>,
 }
 
-/// Permit for one call, which is returned when this value is dropped.
+/// Permit for one call, returned on drop.
 pub(crate) struct Permit<'a> {
     limiter: &'a Limiter,
     permit: Option<SemaphorePermit<'a>>,
@@ -66,12 +66,11 @@ impl Limiter {
         Self { permits: Semaphore::new(bound_max), state: Mutex::new(state) }
     }
 
-    /// Waits for a permit, in the order of calls. A delayed request waits before it takes a permit, so that
-    /// it doesn't block other requests.
+    /// Waits for a permit, in order of arrival. Delayed requests wait before they take a permit, so that they
+    /// don't block others.
     pub(crate) async fn acquire(&self, what: &str) -> Permit<'_> {
         self.wait_for_delay(what).await;
-        // The semaphore is never closed. If it were closed, calls without a limit would be better than no
-        // calls.
+        // The semaphore is never closed. Even if it were, calls without a limit beat no calls at all.
         let permit = self.permits.acquire().await.ok();
         let mut call_permit = Permit { limiter: self, permit, started_at: Instant::now() };
         self.wait_for_pause().await;
@@ -121,7 +120,7 @@ impl Limiter {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change is complete before any code that could panic, so a poisoned lock can be used.
+        // Changes are complete before anything can panic, so a poisoned lock is fine.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -156,8 +155,7 @@ impl Permit<'_> {
             self.limiter.delay_all(wait);
         }
         let mut state = self.limiter.state();
-        // Calls that are in flight together are refused together, so their refusals count as a single sign of
-        // overload.
+        // Calls in flight together are refused together, so their refusals count as one sign of overload.
         if state.last_reduction.is_some_and(|cut| self.started_at <= cut) {
             return;
         }

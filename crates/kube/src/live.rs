@@ -32,8 +32,7 @@ impl KubeCluster {
                 places.entry((place.gvk, place.key.namespace)).or_default().insert(place.key.name);
             }
         }
-        // Store each object as packed text as soon as its page has been read, because there may be thousands
-        // of objects.
+        // There may be thousands of objects, so pack each into text as soon as its page has been read.
         let take = |object: Object| {
             let is_chosen = named.contains(&object.key()) || query.is_root(&object);
             is_chosen.then(|| LiveObject::pack(object))
@@ -42,8 +41,7 @@ impl KubeCluster {
         let (mut searched, mut incomplete_searches) = (BTreeSet::new(), Vec::new());
         if query.search_scope != SearchScope::KnownObjects {
             if query.tracking.method.uses_label() {
-                // Read the named objects first, because they determine whether a search by label finds all
-                // objects.
+                // Read the named objects first: they show if a search by label is enough to find everything.
                 found = self.fetch_objects(std::mem::take(&mut places), &take).await?;
             }
             let search = query.tracking_selector(found.iter().map(LiveObject::unpack));
@@ -70,8 +68,8 @@ impl KubeCluster {
         groups.try_concat().await
     }
 
-    /// Returns the location of the object with the given name. `None` if the name is empty or the kind is not
-    /// served in any version.
+    /// Returns the location of the named object. `None` if the name is empty or no version of the kind is
+    /// served.
     async fn find_location(
         &self,
         catalog: &Catalog,
@@ -86,7 +84,7 @@ impl KubeCluster {
             Some(known) => Some(known),
             None => match self.kinds().find(self.api_server(), gvk).await {
                 Ok(resource) => Some((gvk.clone(), resource)),
-                // The requested version may no longer be served. Try the kind's preferred version.
+                // This version may no longer be served, so try the preferred one.
                 Err(error) if error.kind == ErrorKind::UnknownKind => {
                     catalog.find_preferred(&gvk.group_kind())
                 }
@@ -113,7 +111,7 @@ impl KubeCluster {
         if names.len() > NAMES_MAX {
             match self.fetch_pages(gvk, namespace, &mut names, |object| found.extend(take(object))).await {
                 Ok(()) => {}
-                // A user who is not allowed to list objects may still be allowed to read them by name.
+                // A user who may not list objects may still be allowed to read them by name.
                 Err(error) if matches!(error.kind, ErrorKind::Forbidden | ErrorKind::Unsupported) => {}
                 Err(error) if is_absent(&error) => return Ok(found),
                 Err(error) => return Err(error),
@@ -136,8 +134,8 @@ impl KubeCluster {
         Ok(found)
     }
 
-    /// Reads pages for as long as this requires fewer requests than reading each remaining object by name.
-    /// The caller must read any objects that remain in `names` by name.
+    /// Reads pages while that takes fewer requests than reading each remaining object by name. Whatever is
+    /// left in `names` is up to the caller.
     async fn fetch_pages(
         &self,
         gvk: &Gvk,
@@ -150,7 +148,7 @@ impl KubeCluster {
         let mut next = String::new();
         loop {
             let page = match self.read_page(&target, Detail::Full, "", PAGE_SIZE, &next).await {
-                // The snapshot behind the pages has expired, so read the remaining objects by name.
+                // The snapshot behind the pages has expired, so read the rest by name.
                 Err(error) if error.kind == ErrorKind::Gone => return Ok(()),
                 other => other?,
             };
@@ -180,7 +178,7 @@ fn is_absent(error: &ClusterError) -> bool {
 /// under the requested group.
 fn select_requested(found: Vec<LiveObject>, named: &HashSet<ObjectKey>) -> Vec<LiveObject> {
     let mut objects = found;
-    // If an object was returned twice, keep the later response.
+    // If an object was returned twice, keep the later one.
     objects.reverse();
     objects.sort_by(|one, other| one.key().cmp(other.key()));
     objects.dedup_by(|one, other| one.key() == other.key());

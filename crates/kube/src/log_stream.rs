@@ -57,8 +57,8 @@ struct LogFollower {
 }
 
 enum State {
-    /// The request is being sent. A node does not respond until the container writes its first line, which
-    /// may never happen. A missing response therefore doesn't mean that the server is unresponsive.
+    /// The request is being sent. A node doesn't respond until the container writes its first line, which may
+    /// never happen, so silence doesn't mean that the server hangs.
     Opening,
     Open(Lines),
     Ended,
@@ -110,8 +110,8 @@ impl LogFollower {
     }
 }
 
-/// Returns the error for logs that are not served. The message must state that only the logs are unavailable,
-/// because the server does serve pods.
+/// Returns the error for logs that aren't served. It must say that only the logs are unavailable, because the
+/// server does serve pods.
 fn unserved_logs_error(error: ClusterError) -> ClusterError {
     match error.kind {
         ErrorKind::UnknownKind => {
@@ -127,12 +127,12 @@ struct Lines {
     buffer: BytesMut,
     /// Length of the prefix of `read` that is known not to contain a line ending.
     searched: usize,
-    /// True if the beginning of the line was delivered and the rest is being skipped.
+    /// True if the start of the line was delivered and the rest is being skipped.
     is_skipping: bool,
     /// Time of the previous line.
     last_time: LogTime,
     has_ended: bool,
-    /// Permit that is held for as long as the response body exists.
+    /// Held for as long as the response body exists.
     #[expect(dead_code, reason = "held until it is dropped")]
     permit: Option<WatchPermit>,
 }
@@ -206,8 +206,7 @@ impl Lines {
         let parsed = time.and_then(|(time, rest)| {
             Some((LogTime::parse(std::str::from_utf8(time).ok()?)?, rest.get(1..).unwrap_or_default()))
         });
-        // A log without timestamps has no time in its lines. Such a line receives the time of the previous
-        // line.
+        // Logs without timestamps have no times in their lines; reuse the time of the last line.
         let (at, text) = parsed.unwrap_or((self.last_time, bytes));
         self.last_time = at;
         LogLine { at, text: decode_line(text), is_complete }

@@ -62,8 +62,8 @@ impl KubeCluster {
         Ok(found)
     }
 
-    /// Returns the events about an object. The server stores events about cluster-scoped objects in the
-    /// namespace `default`.
+    /// Returns the events about an object. Events about cluster-scoped objects are stored in the namespace
+    /// `default`.
     pub(crate) async fn list_events_about(&self, object: &Object) -> Result<Vec<Object>, ClusterError> {
         if object.uid().is_empty() {
             return Ok(Vec::new());
@@ -125,7 +125,7 @@ fn is_owned_by(object: &Object, owners: &HashSet<String>) -> bool {
     uids.any(|uid| owners.contains(uid))
 }
 
-/// Converts node errors. The API server fetches logs from the node. If the node is down, the logs are
+/// Converts errors of nodes, which the API server fetches logs from. If the node is down, its logs are
 /// unavailable.
 fn node_error(error: ClusterError) -> ClusterError {
     match error.kind {
@@ -136,7 +136,7 @@ fn node_error(error: ClusterError) -> ClusterError {
     }
 }
 
-/// Converts bytes to text. Drops the first character if it was cut in half.
+/// Converts bytes to text, dropping a leading character that was cut in half.
 fn decode_text(bytes: Vec<u8>) -> String {
     let started = bytes.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count();
     String::from_utf8_lossy(bytes.get(started..).unwrap_or_default()).into_owned()

@@ -13,8 +13,7 @@ use crate::response::{ApiResponse, CallSubject};
 
 /// Number of objects per page.
 pub(crate) const PAGE_SIZE: usize = 500;
-/// Maximum number of pages in one list. No real cluster has this many pages. The limit ends the list if a
-/// server returns pages endlessly.
+/// Maximum number of pages per list, more than any real cluster has. Stops servers that return pages forever.
 const PAGES_MAX: usize = 10_000;
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -88,7 +87,7 @@ impl KubeCluster {
         Ok(Listing { objects, resource_version })
     }
 
-    /// Lists objects but keeps only the results of `take`, so that at most one page is in memory. Returns
+    /// Lists objects, keeping only the results of `take`, so that at most one page is in memory. Returns
     /// these results and the list's resource version.
     pub(crate) async fn list_filtered<T>(
         &self,
@@ -99,8 +98,7 @@ impl KubeCluster {
     ) -> Result<(Vec<T>, String), ClusterError> {
         let paged = self.collect_pages(target, detail, (conditions, PAGE_SIZE), take).await;
         match paged {
-            // The server's snapshot from which all pages are read has expired, so read the whole list in a
-            // single request.
+            // The snapshot behind the pages has expired, so read the whole list in one request.
             Err(error) if error.kind == ErrorKind::Gone => {
                 self.collect_pages(target, detail, (conditions, 0), take).await
             }
@@ -129,7 +127,7 @@ impl KubeCluster {
         Err(ClusterError::new(ErrorKind::Server, text))
     }
 
-    /// Reads one page: the page for the token `next`, or the first page.
+    /// Reads one page, the first unless there is a `next` token.
     pub(crate) async fn read_page(
         &self,
         target: &Target<'_>,
@@ -163,8 +161,7 @@ impl KubeCluster {
     }
 }
 
-/// Adds `apiVersion` and `kind` to an item of a list. List items lack these fields, except for partial
-/// metadata.
+/// Adds `apiVersion` and `kind` to a list item, which lacks them except for partial metadata.
 pub(crate) fn complete_item(
     mut fields: Map<String, Value>,
     gvk: &Gvk,

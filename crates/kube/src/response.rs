@@ -18,8 +18,8 @@ use crate::refusal;
 /// Maximum length of the text that is displayed from a body in an unknown format.
 const BODY_TEXT_MAX: usize = 1024;
 
-/// Minimum duration of a call after which a server error is attributed to a dependency of the server, such as
-/// a webhook.
+/// Minimum duration of a call for a server error to be blamed on a dependency of the server, such as a
+/// webhook.
 const STALLED_AFTER: Duration = Duration::from_secs(4);
 /// Maximum number of warnings stored for each object.
 const WARNINGS_MAX: usize = 8;
@@ -105,14 +105,14 @@ impl ApiResponse {
         Object::try_from(Value::Object(fields)).map_err(|error| decode_error(about, &error.to_string()))
     }
 
-    /// Returns true if the refusal concerns only this request. The body of such a refusal is a `Status`, for
-    /// example if the server has not loaded a kind yet, or because of a disruption budget. In contrast, an
-    /// overloaded server refuses requests early, with a body in plain text.
+    /// Returns true if only this request is refused, e.g. because a kind isn't loaded yet or because of a
+    /// disruption budget. The body of such a refusal is a `Status`, whereas an overloaded server refuses
+    /// early, in plain text.
     pub(crate) fn is_request_specific(&self) -> bool {
         serde_json::from_slice::<Status>(&self.body).is_ok_and(|status| status.status.is_some())
     }
 
-    /// Returns the delay that the server requests before a retry, in a header or only in the message.
+    /// Returns the delay that the server asks for, in a header or just in the message.
     pub(crate) fn requested_delay(&self) -> Option<Duration> {
         let text = || serde_json::from_slice::<Status>(&self.body).ok()?.retry_after();
         self.retry_after.or_else(|| if self.status.is_success() { None } else { text() })
@@ -216,7 +216,7 @@ impl Status {
             return ClusterError::new(ErrorKind::Invalid, message).with_refusal(Refusal::StrictDecoding);
         }
         let mut fields: Vec<ImmutableField> = Vec::new();
-        // Omit all other errors in the manifest, which may be consequences of the immutable fields.
+        // Omit the manifest's other errors, which may be consequences of the immutable fields.
         let mut text: Vec<String> = Vec::new();
         for cause in self.causes() {
             let (Some(field), Some(message)) = (cause.field.as_deref(), cause.message.as_deref()) else {
@@ -241,7 +241,7 @@ impl Status {
         let reason = self.reason.as_deref().unwrap_or_default();
         let is_cause = |name| self.causes().any(|cause| cause.reason.as_deref() == Some(name));
         if is_cause("ResourceVersionTooLarge") {
-            // The server's store was restored from a backup, so the objects must be listed again.
+            // The server's store was restored from a backup, so everything must be listed again.
             return ErrorKind::Gone;
         }
         match self.code.unwrap_or(500) {
@@ -285,8 +285,8 @@ impl Status {
         self.details.as_ref()?.retry_after_seconds.map(Duration::from_secs)
     }
 
-    /// Returns the error for an object, namespace or kind that doesn't exist. The server's response
-    /// identifies objects and namespaces, but not kinds.
+    /// Returns the error for a missing object, namespace or kind. The server's response identifies the first
+    /// two, but not kinds.
     fn not_found_error(&self, about: CallSubject<'_>, message: &str) -> ClusterError {
         let named = |field: fn(&Details) -> &Option<String>| {
             self.details.as_ref().and_then(|details| field(details).as_deref()).unwrap_or_default()
@@ -330,7 +330,7 @@ impl Status {
     }
 }
 
-/// Returns true if the server is running but its store doesn't respond. Webhooks fail with similar messages.
+/// Returns true if the server is up but its store isn't responding. Webhooks fail with similar messages.
 fn is_store_failure(message: &str) -> bool {
     let signs = ["etcdserver: ", "rpc error: code = Unavailable", "context deadline exceeded"];
     signs.iter().any(|sign| message.contains(sign)) && !message.contains("webhook")

@@ -1,5 +1,5 @@
-//! Missing permissions, as reported by the server. One request reads the rules of a namespace, and a review
-//! checks each permission that the rules don't clearly grant.
+//! Missing permissions, as reported by the server: a request reads the rules of a namespace, and anything
+//! that they don't clearly grant is reviewed individually.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,9 +45,8 @@ struct NamedRight {
 }
 
 impl NamedRight {
-    /// Returns true if a rule grants the permission. If a rule is restricted to certain object names and the
-    /// object's name is unknown, assumes that the rule covers the object. If this assumption is wrong, the
-    /// server refuses the call itself.
+    /// Returns true if a rule grants the permission. A rule for certain object names is assumed to cover an
+    /// object whose name is unknown; if that is wrong, the server refuses the call itself.
     fn is_granted_by(&self, rule: &Rule) -> bool {
         let holds = |all: &[String], one: &str| all.iter().any(|given| given == "*" || given == one);
         let (names, name) = (&rule.resource_names, &self.right.name);
@@ -107,8 +106,7 @@ impl KubeCluster {
             }
             open.extend(asked);
         }
-        // Authorizers other than RBAC may grant a permission without a rule, so only a direct review is
-        // conclusive.
+        // Other authorizers may grant a permission without a rule, so only a direct review is conclusive.
         let questions = stream::iter(open.into_iter().take(REVIEWS_MAX))
             .map(|asked| async move { Ok(self.is_denied(&asked).await?.then(|| asked.missing_right())) })
             .buffer_unordered(CONCURRENT_REVIEWS_MAX);

@@ -30,8 +30,8 @@ const METRICS_GROUP: &str = "metrics.k8s.io";
 /// A group that duplicates objects of other groups.
 const DUPLICATE_GROUP: &str = "extensions";
 
-/// Maximum age of search results that applications share. Outdated results do no harm. An application's own
-/// writes are recorded with its operations, and any other write might as well have happened a moment later.
+/// Maximum age of search results that applications share. Stale results do no harm: an application's own
+/// writes are recorded with its operations, and any other write might as well have come a moment later.
 const RESULT_AGE_MAX: Duration = Duration::from_secs(3);
 
 /// Result of searching for objects of one kind.
@@ -43,7 +43,7 @@ struct KindSearch {
 
 impl KubeCluster {
     /// Searches the cluster for the application's objects, within the scope of the query. Reads only
-    /// metadata. Uses a label selector if the tracking method uses a label.
+    /// metadata, with a label selector if the tracking method uses a label.
     pub(crate) async fn search_cluster(
         &self,
         catalog: &Catalog,
@@ -88,8 +88,7 @@ impl KubeCluster {
         Ok((places, results.into_iter().filter_map(|result| result.unsearched).collect()))
     }
 
-    /// Logs kinds that cannot be searched. Each kind is logged once, and again only after a successful
-    /// search.
+    /// Logs kinds that can't be searched, each only once until it has been searched successfully.
     fn report_unsearched(&self, kinds: &[Gvk], results: &[KindSearch]) {
         let is_unsearched =
             |result: &KindSearch| result.unsearched.as_ref().is_some_and(|one| !one.has_searched_namespaces);
@@ -132,7 +131,7 @@ impl KubeCluster {
         }
     }
 
-    /// Searches only the relevant namespaces, because permissions may be limited to a few namespaces.
+    /// Searches only the relevant namespaces, in case that is all the permissions cover.
     async fn search_namespaces(
         &self,
         gvk: &Gvk,
@@ -171,8 +170,8 @@ impl KubeCluster {
         Ok(KindSearch { found, unsearched: Some(unsearched) })
     }
 
-    /// Returns the application's own objects of a kind. Many applications search for the same kinds, so all
-    /// applications that are waiting for a search share its result.
+    /// Returns the application's own objects of a kind. Many applications search for the same kinds, so
+    /// everyone waiting for a search shares its result.
     async fn search_scope(
         &self,
         gvk: &Gvk,

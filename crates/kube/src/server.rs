@@ -76,7 +76,7 @@ impl Server {
         self.call_timeout
     }
 
-    /// Sends one call. Returns the server's response, regardless of its status.
+    /// Sends a call, and returns the response regardless of its status.
     pub(crate) async fn call(&self, call: &Call) -> Result<ApiResponse, ClusterError> {
         let link = self.transport.current_connections().await;
         let answer = self.call_limited(&link, call).await?;
@@ -92,8 +92,8 @@ impl Server {
         }
     }
 
-    /// Sends a call that is one of many reads. If the server is overloaded, retries a few times, each time
-    /// after the requested delay.
+    /// Sends a call that is one of many reads. If the server is overloaded, retries a few times after the
+    /// requested delay.
     pub(crate) async fn call_with_retry(&self, call: &Call) -> Result<ApiResponse, ClusterError> {
         let mut wait = RETRY_DELAY_MIN;
         for _ in 1..RETRY_ATTEMPTS_MAX {
@@ -112,15 +112,15 @@ impl Server {
         self.monitor.backpressure()
     }
 
-    /// Periodically probes a server that doesn't send anything, because an open watch cannot distinguish a
-    /// quiet server from a hanging one. Any response is enough. Runs until the future is dropped.
+    /// Probes a silent server from time to time, because an open watch can't tell a quiet server from a hung
+    /// one. Any response will do. Runs until dropped.
     pub(crate) async fn probe_while_silent(&self) -> Infallible {
         loop {
             let due = self.monitor.last_response_at() + SILENT_AFTER;
             tokio::time::sleep_until(due).await;
             let _turn = self.probe_lock.lock().await;
-            // Many watches become quiet at the same time. After acquiring the lock, check again, so that only
-            // one of them sends a probe.
+            // Many watches go quiet at the same time. Check again under the lock, so that only one of them
+            // probes.
             if self.monitor.last_response_at() + SILENT_AFTER <= Instant::now()
                 && self.call(&Call::get(VERSION.to_owned())).await.is_err()
             {
@@ -189,8 +189,7 @@ impl Server {
         self.check_stream_response(call, about, response).await
     }
 
-    /// Opens a watch. Only the start of the response has a time limit. The watch doesn't use up a call
-    /// permit.
+    /// Opens a watch. Only the start of the response has a time limit, and no call permit is used.
     pub(crate) async fn open_watch(
         &self,
         call: &Call,
@@ -257,8 +256,7 @@ impl Server {
                 self.confirm_identity(gated_client).await?;
             }
             match gated_client.client.send(self.build_request(call)?).await {
-                // The request was not sent, because it needed a new connection. Open and check a connection,
-                // then try again.
+                // Not sent, because it needed a new connection. Open and check a connection, then retry.
                 Err(error) if was_withheld(&error) => self.confirm_identity(gated_client).await?,
                 sent => return sent.map_err(|error| self.send_error(call, error)),
             }
@@ -339,7 +337,7 @@ impl Server {
         })
     }
 
-    /// Returns the error for a connection that failed or ended too early.
+    /// Returns the error for a connection that failed or closed too early.
     pub(crate) fn connection_error(&self, call: &Call, error: &(dyn StdError + 'static)) -> ClusterError {
         let client = find_http_client_error(error);
         // Report the innermost errors, because the outer errors name only the layer.

@@ -1,7 +1,6 @@
-//! Coalesced requests. Identical requests that are made at the same time are sent once, and once more for
-//! callers that arrive while the request is running. A caller never receives the response to a request that
-//! started before its call. The response is therefore as recent as the response to a separate request. If the
-//! caller specifies a maximum age, the request may have started up to that long before the call.
+//! Coalesced requests. Identical concurrent requests are sent once, and once more for callers that arrive
+//! while it is in flight. The response is as fresh as that of a separate request, because it never comes from
+//! a request that started before the call, except if the caller accepts a maximum age.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,7 +11,7 @@ use std::time::Duration;
 use tidegate_cluster::ClusterError;
 use tokio::time::Instant;
 
-/// Coalesced requests, by subject. A response is stored only while callers are waiting for it or while it is
+/// Coalesced requests, by subject. Responses are kept only while callers wait for them or while they are
 /// recent enough.
 pub(crate) struct Singleflight<K, T> {
     flights: Mutex<HashMap<K, Weak<Flight<T>>>>,
@@ -47,8 +46,7 @@ impl<K, T> Default for Singleflight<K, T> {
 }
 
 impl<K: Eq + Hash, T: Clone + Send + 'static> Singleflight<K, T> {
-    /// Returns the response to `question`, or the response to an identical request that started after this
-    /// call.
+    /// Returns the response to `question`, or to an identical request that started after this call.
     pub(crate) async fn run(
         &self,
         about: K,
@@ -57,8 +55,7 @@ impl<K: Eq + Hash, T: Clone + Send + 'static> Singleflight<K, T> {
         self.run_recent(about, Duration::ZERO, question).await
     }
 
-    /// Does the same as [`Self::run`], but also accepts a response that is more recent than `good_for`,
-    /// unless the response is an error.
+    /// Like [`Self::run`], but also accepts a successful response more recent than `good_for`.
     pub(crate) async fn run_recent(
         &self,
         about: K,
@@ -77,8 +74,8 @@ impl<K: Eq + Hash, T: Clone + Send + 'static> Singleflight<K, T> {
         *last = Some(LastResponse { started, started_at, response: answer.clone() });
         drop(last);
         if !good_for.is_zero() {
-            // The map contains only a weak reference. Keep the flight alive, so that its response can be
-            // reused until it is too old.
+            // The map holds only a weak reference. Keep the flight alive until its response is too old to be
+            // reused.
             tokio::spawn(async move {
                 tokio::time::sleep_until(started_at + good_for).await;
                 drop(round);

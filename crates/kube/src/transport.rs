@@ -28,10 +28,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// Time to wait for the response to a ping before the connection is closed.
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// Number of unread bytes that the server may send on one stream.
+/// Number of unread bytes that the server may send per stream.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// Number of unread bytes that the server may send on all streams of a connection together. The limit is
-/// larger than the streams can use, so a stream that isn't being read cannot block other streams.
+/// Number of unread bytes that the server may send per connection. This is more than its streams can use, so
+/// a stream that isn't being read can't block the others.
 const CONNECTION_WINDOW_BYTES: u32 = 256 << 20;
 /// Number of watches on one connection above which another connection is used. Most servers allow 250
 /// streams, but some allow only 100.
@@ -63,8 +63,8 @@ enum CredentialSource {
     Connection(Box<ClusterConnection>),
 }
 
-/// Connections with the same credentials: one for calls, and others for watches. Servers limit the number of
-/// streams per connection, so long-lived watches must not use up the streams that calls need.
+/// Connections with the same credentials: one for calls, others for watches. Servers limit the streams per
+/// connection, so long-lived watches must not use up those that calls need.
 pub(crate) struct Connections {
     calls: GatedClient,
     watches: Vec<WatchConnection>,
@@ -87,7 +87,7 @@ struct WatchConnection {
     open_watches: Arc<AtomicUsize>,
 }
 
-/// Permission for an open watch. The watch counts as open until this value is dropped.
+/// An open watch, counted until it is dropped.
 pub(crate) struct WatchPermit(Arc<AtomicUsize>);
 
 impl Drop for WatchPermit {
@@ -117,7 +117,7 @@ impl Connections {
         &self.calls
     }
 
-    /// Returns the client for a watch. The caller must keep the permit for as long as the watch is open.
+    /// Returns a client for a watch. Keep the permit for as long as the watch is open.
     pub(crate) fn acquire_watch_client(&self) -> (&GatedClient, Option<WatchPermit>) {
         let open = |connection: &&WatchConnection| connection.open_watches.load(Ordering::Relaxed);
         let connection = self.watches.iter().find(|connection| open(connection) < WATCHES_PER_CONNECTION);
@@ -200,7 +200,7 @@ impl Transport {
         Arc::clone(&self.connections.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the current connections. If credentials from a program have expired, renews them first.
+    /// Returns the current connections. Expired credentials from a program are renewed first.
     pub(crate) async fn current_connections(&self) -> Arc<Connections> {
         let link = self.connections();
         if link.credentials.as_ref().is_some_and(|given| given.is_expired()) {
@@ -214,8 +214,8 @@ impl Transport {
         self.renewal_error.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the credentials again after the server has refused the credentials of `refused`. Returns true if
-    /// there are different credentials to try.
+    /// Reads the credentials again after the server has refused those of `refused`. Returns true if there are
+    /// new ones to try.
     pub(crate) async fn renew(&self, refused: &Connections) -> bool {
         let source = self.source.read().unwrap_or_else(PoisonError::into_inner).clone();
         match &source {
@@ -247,8 +247,8 @@ impl Transport {
             open_connections(ready, generation.wrapping_add(1), &self.expected_cluster).await
         };
         let result: Result<Arc<Connections>, ConnectError> = again.await;
-        // The renewal may have taken a long time, so measure the interval from its end. Callers that were
-        // waiting for the renewal don't start another renewal.
+        // The renewal may have been slow, so measure from its end. Callers that waited for it don't start
+        // another.
         *renewed = Some(Instant::now());
         match result {
             Ok(link) => {

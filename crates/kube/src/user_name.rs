@@ -31,8 +31,8 @@ struct UserInfo {
 }
 
 impl KubeCluster {
-    /// Returns Tidegate's user name: the user that the API server has authenticated, or else the user in the
-    /// kubeconfig or in the pod's token. `None` if none of these names is available.
+    /// Returns the name of the user that the API server has authenticated, or else that in the kubeconfig or
+    /// the pod's token, if any.
     pub async fn user_name(&self) -> Option<String> {
         for group in GROUP_VERSIONS {
             let path = format!("/apis/{group}/selfsubjectreviews");

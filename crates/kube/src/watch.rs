@@ -23,7 +23,7 @@ use crate::transport::WatchPermit;
 /// is available only in the managed fields.
 const KINDS_WITH_GRACE_PERIOD: [&str; 2] = ["HorizontalPodAutoscaler", "ScaledObject"];
 
-/// Delay after which the client ends a watch that the server should have ended.
+/// Time after which the client itself ends a watch that the server should have ended.
 const END_DELAY: Duration = Duration::from_secs(15);
 /// Maximum length of a line of a watch, in bytes. An object of the maximum size, 1.5 MB, fits even if its
 /// JSON in another version is longer.
@@ -155,7 +155,7 @@ struct Lines {
     /// Length of the prefix of `read` that is known not to contain a line ending.
     searched: usize,
     ends_at: Instant,
-    /// Permit that is held for as long as the response body exists.
+    /// Held for as long as the response body exists.
     #[expect(dead_code, reason = "held until it is dropped")]
     permit: Option<WatchPermit>,
 }
@@ -168,8 +168,8 @@ enum LineError {
 }
 
 impl Lines {
-    /// Returns the next line, or `None` when the server has ended the watch. Ignores an incomplete line at
-    /// the end.
+    /// Returns the next line, or `None` once the server has closed the watch. An incomplete last line is
+    /// ignored.
     async fn next(&mut self) -> Result<Option<Bytes>, LineError> {
         loop {
             let unread = self.buffer.get(self.searched..).unwrap_or_default();

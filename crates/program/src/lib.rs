@@ -1,6 +1,6 @@
-//! Runs an external program and captures its output, with limits on time, memory and output size. When the
-//! program ends, all of its child processes end as well, even after a normal exit. Programs that read
-//! untrusted input run in a [`Sandbox`].
+//! Runs external programs and captures their output, with limits on time, memory and output size. When a
+//! program exits, even normally, its child processes are killed. Programs that read untrusted input run in a
+//! [`Sandbox`].
 
 mod sandbox;
 
@@ -20,8 +20,8 @@ pub use sandbox::confines_files;
 const STDERR_BYTES_MAX: u64 = 16 << 10;
 /// Interval between checks of the exit status, the memory usage and the stop condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum time to read the output after the program has exited. A child process that has left the group may
-/// keep the pipe open.
+/// Maximum time to read the output after the program has exited. A child process outside its group may still
+/// hold the pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Resource limits for a program.
@@ -248,15 +248,14 @@ fn resident_memory(id: u32) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// Returns true if the process has exited. The process remains a zombie, so its ID is not reused before
-/// [`kill_group`] is called.
+/// Returns true if the process has exited. It stays a zombie, so its ID isn't reused before [`kill_group`].
 fn has_exited(child: &Child) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     matches!(waitid(WaitId::Pid(Pid::from_child(child)), options), Ok(Some(_)) | Err(_))
 }
 
-/// Kills the process group and then reaps the child. In the opposite order, the ID could already belong to
-/// another group.
+/// Kills the process group, then reaps the child. In the opposite order, the ID could already have been
+/// reused by another group.
 fn kill_group(child: &mut Child) -> io::Result<ExitStatus> {
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     child.wait()

@@ -22,12 +22,12 @@ pub(crate) use paging::query_of;
 
 use crate::http_client::{Authorities, Web, check_host, connection_error_text};
 
-/// Maximum number of bytes that are read from an error response.
+/// Maximum number of bytes to read from an error response.
 const ERROR_BYTES_MAX: usize = 64 << 10;
 /// Replacement for secrets in server messages.
 const MASK: &str = "***";
 
-/// Client for the requests that one generator sends to one server. The requests share a budget.
+/// Client for one generator's requests to one server, which share a budget.
 pub(crate) struct Conversation<'w> {
     web: &'w Web,
     /// Name of the product in messages, such as `GitHub`.
@@ -80,8 +80,8 @@ impl<'w> Conversation<'w> {
         self.web
     }
 
-    /// Creates a problem with the server's name in the message. Masks secrets, because a server may repeat
-    /// parts of a request in its response.
+    /// Creates a problem that names the server. Secrets are masked, because servers may echo parts of a
+    /// request.
     pub(crate) fn problem(&self, text: impl AsRef<str>) -> Problem {
         let text = format!("{} at {} {}", self.name, self.base.text(), text.as_ref());
         Problem::new(self.mask_secrets(text))
@@ -115,7 +115,7 @@ impl<'w> Conversation<'w> {
         self.parse_response(answer, path).await.map(|page| Some(page.content))
     }
 
-    /// Returns true if a resource exists. Doesn't read the body of the response.
+    /// Returns true if a resource exists, without reading the body of the response.
     pub async fn exists(&self, path: &str, query: &str) -> Result<bool, Problem> {
         let answer = self.get_following_redirects(path, query).await?;
         if answer.status() == StatusCode::NOT_FOUND {
@@ -132,7 +132,7 @@ impl<'w> Conversation<'w> {
         self.parse_response(answer, path).await.map(|page| page.content)
     }
 
-    /// Sends a GET request, and follows redirects. Returns the final response, whatever its status.
+    /// Sends a GET request, following redirects. Returns the final response regardless of its status.
     async fn get_following_redirects(&self, path: &str, query: &str) -> Result<Response<Incoming>, Problem> {
         let mut at = self.base.join(path, query)?;
         for _ in 0..=self.web.limits.redirects {
@@ -221,11 +221,11 @@ impl<'w> Conversation<'w> {
         self.problem(format!("did not respond within {} s", self.response_timeout.as_secs_f64()))
     }
 
-    /// Removes the current token from the cache if it was cached before. Returns true if so, because the
-    /// server might accept a new token.
+    /// Drops the current token if it came from the cache. Returns true if so, because the server might accept
+    /// a new one.
     fn discard_cached_token(&self) -> bool {
         let held = self.credentials.as_ref().and_then(|proof| proof.cached_token.as_ref());
-        // If the token is new, keep it in the cache, because the server may accept it for other repositories.
+        // Keep a new token, which the server may accept for other repositories.
         let Some(held) = held.filter(|held| held.is_from_cache) else { return false };
         self.web.tokens.discard(&held.installation, &held.token);
         true

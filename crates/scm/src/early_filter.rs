@@ -1,7 +1,7 @@
 //! A filter that avoids requests for branches and paths that no filter of the generator can accept.
 //!
-//! The generator applies its own filters later. This filter may therefore accept additional branches, but
-//! must not reject a branch that the generator accepts.
+//! The generator applies its own filters later, so this filter may let too much through, but must never
+//! reject a branch that the generator accepts.
 
 use std::collections::BTreeSet;
 
@@ -49,9 +49,8 @@ impl EarlyFilter {
         Self(filters.iter().map(RepositoryFilter::new).collect())
     }
 
-    /// Returns true if a repository or one of its branches may pass the generator's filters. If there are
-    /// filters for repositories, at least one of them must match. If there are filters for branches, at least
-    /// one of these must match, too.
+    /// Returns true if a repository or its branch may pass the generator's filters: at least one repository
+    /// filter and at least one branch filter must match, if there are any.
     pub fn can_pass(&self, repository: &Repository, branch: Option<&str>) -> bool {
         [false, true].into_iter().all(|of_branches| {
             let mut of_kind = self.0.iter().filter(|one| one.filters_branches == of_branches).peekable();

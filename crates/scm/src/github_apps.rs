@@ -26,9 +26,8 @@ impl<'n> App<'n> {
         Ok(Self { secret, app })
     }
 
-    /// Returns the API address that the generator specifies, or else the address of the App's API. Returns an
-    /// error if the generator specifies a different server, because that server could then use the App's
-    /// signature.
+    /// Returns the API URL of the generator, or else that of the App. Fails if the generator names a
+    /// different server, which could then use the App's signature.
     pub fn base(&self, asking: RequestContext<'_>, api: &str) -> Result<Base, Problem> {
         let base = asking.api_address(api, self.app.base())?;
         let own = Base::new("githubAppEnterpriseBaseUrl", self.app.base())?;
@@ -49,8 +48,8 @@ impl<'n> App<'n> {
         }))
     }
 
-    /// Returns an access token for an installation of the App: the installation in the Secret or, by default,
-    /// the installation of `owner`.
+    /// Returns an access token for an installation of the App: that in the Secret, or else the installation
+    /// of `owner`.
     pub fn proof(
         &self,
         asking: RequestContext<'_>,
@@ -65,7 +64,7 @@ impl<'n> App<'n> {
             let text = |error: &Problem| {
                 format!("cannot get a token for the GitHub App in Secret {}: {}", self.secret, error.message)
             };
-            // Without this change, a missing App would look like a missing repository.
+            // Otherwise, a missing App would look like a missing repository.
             asked.map_err(|error| TokenFailure {
                 error: Problem { status: None, message: text(&error), ..error },
                 retry_at: None,
@@ -124,7 +123,7 @@ impl<'n> App<'n> {
     }
 }
 
-/// Runs a request, and repeats it with a new token if the server rejected a cached token.
+/// Runs a request, and retries with a new token if the server rejected a cached one.
 pub(crate) fn retry_stale_token<T>(ask: impl Fn() -> Result<T, Problem>) -> Result<T, Problem> {
     match ask() {
         Err(problem) if problem.is_stale => ask(),

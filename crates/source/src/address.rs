@@ -1,4 +1,4 @@
-//! Repository addresses, which identify the repository of a `repoURL`.
+//! Repository addresses: parsing and normalizing `repoURL`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,22 +8,21 @@ use tidegate_model::{Authority, Host, parse_port, percent_decode};
 use crate::SourceError;
 use crate::secret_text::SecretText;
 
-/// Address of a repository. Two addresses of the same repository are equal even if they are spelled
-/// differently.
+/// Address of a repository. Two spellings of the same repository compare equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     kind: AddressKind,
-    /// Project that has a separate Secret for the repository. Content that was fetched with this Secret is
-    /// available only to Applications of this project.
+    /// Project with its own Secret for the repository. Content fetched with that Secret is visible only to
+    /// the project's Applications.
     project: Option<Box<str>>,
 }
 
 /// Context for resolving a `repoURL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressContext<'a> {
-    /// Folder that contains the Application's file. Relative paths start at this folder.
+    /// Folder of the Application's file. Relative paths are resolved against it.
     pub base: &'a Path,
-    /// Project of the Application. Empty if the Application has no project or the project is unknown.
+    /// Project of the Application. Empty if it has none or if it is unknown.
     pub project: &'a str,
 }
 
@@ -68,12 +67,12 @@ pub(crate) struct RemoteLocation {
     pub path: String,
     /// True if the path is relative to the user's home folder, as in `scp` syntax.
     pub is_relative_to_home: bool,
-    /// User in the address. Over HTTP, the user can be a token, so it is never displayed.
+    /// User in the URL. It is never displayed, because over HTTP it can be a token.
     pub user: Option<SecretText>,
 }
 
 impl AddressKind {
-    /// Returns the location if a Secret can apply to the repository. Secrets never apply to single files.
+    /// Returns the location if a Secret can apply to the address. Secrets never apply to single files.
     pub fn location(&self) -> Option<&RemoteLocation> {
         match self {
             Self::Local(_) | Self::File(_) => None,
@@ -95,7 +94,7 @@ impl RemoteLocation {
 }
 
 impl Address {
-    /// Parses a `repoURL`. Relative paths start at `base`, the folder that contains the Application's file.
+    /// Parses a `repoURL`. Relative paths are resolved against `base`, the folder of the Application's file.
     pub fn parse(url: &str, base: &Path) -> Result<Self, SourceError> {
         let unsupported = |what| SourceError::Address { url: without_password(url), what };
         let path = match url.split_once("://") {
@@ -137,13 +136,12 @@ impl Address {
                 _ => return Err(unsupported("this type of URL")),
             },
         };
-        // If the folder doesn't exist, opening it fails later, and that error should contain the path as
-        // written.
+        // If the folder doesn't exist, opening it fails later with an error that shows the path as written.
         Ok(Self::from_kind(AddressKind::Local(std::fs::canonicalize(&path).unwrap_or(path))))
     }
 
-    /// Parses the `repoURL` of a chart, which specifies a Helm repository or a registry. URLs with `oci://`
-    /// or without a scheme specify a registry and, optionally, the start of the chart's name.
+    /// Parses the `repoURL` of a chart. With `oci://` or without a scheme, it refers to a registry,
+    /// optionally followed by the first part of the chart's name. All other URLs refer to a Helm repository.
     pub fn parse_chart(url: &str, chart: &str) -> Result<Self, SourceError> {
         let wrong = |reason| SourceError::InvalidAddress { url: without_password(url), reason };
         let (scheme, rest) = match url.split_once("://") {
@@ -171,7 +169,7 @@ impl Address {
         }
     }
 
-    /// Parses the address of a single file on a server.
+    /// Parses the URL of a single file.
     pub(crate) fn parse_file(url: &str) -> Result<Self, SourceError> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         match scheme.to_ascii_lowercase().as_str() {
@@ -195,12 +193,12 @@ impl Address {
         Self { kind: place, project: None }
     }
 
-    /// Returns the address for a project that has a separate Secret for the repository.
+    /// Returns this address for a project that has its own Secret for the repository.
     pub(crate) fn for_project(self, project: &str) -> Self {
         Self { project: Some(project.into()), ..self }
     }
 
-    /// Returns the project if it has a separate Secret for the repository.
+    /// Returns the project, if it has its own Secret for the repository.
     pub(crate) fn project(&self) -> Option<&str> {
         self.project.as_deref()
     }
@@ -209,7 +207,7 @@ impl Address {
         &self.kind
     }
 
-    /// Returns a string that is unique for the address and its project.
+    /// Returns a unique key for the address and its project.
     pub(crate) fn key(&self) -> String {
         match &self.project {
             Some(project) => format!("{self}\0{project}"),
@@ -260,7 +258,7 @@ pub(crate) fn parse_location(
     let is_ip6 = host.starts_with('[')
         && host.ends_with(']')
         && host.trim_matches(['[', ']']).parse::<std::net::Ipv6Addr>().is_ok();
-    // If a host or user started with a hyphen, a program might interpret it as an option.
+    // A leading hyphen could be mistaken for a command-line option.
     if !is_ip6 && (host.is_empty() || host.starts_with('-') || !host.chars().all(is_name)) {
         return Err(wrong("the host is missing or invalid"));
     }
@@ -272,8 +270,8 @@ pub(crate) fn parse_location(
         return Err(wrong("the host is missing or invalid"));
     }
     let path = path.trim_matches('/');
-    // Decode a character only if all servers treat the encoded and the decoded form as the same path. Don't
-    // decode SSH paths, because they are passed to a shell, which doesn't decode them.
+    // Decode only what every server treats as equivalent. SSH paths are passed to a shell, which doesn't
+    // decode them.
     let path = if scheme == "ssh" { path.to_owned() } else { decode_unreserved(path) };
     if path.is_empty() && needs_path {
         return Err(wrong("the URL has no repository path after the host"));

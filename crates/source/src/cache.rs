@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_model::Digest;
 
-/// Cache with a maximum size in bytes. When the size is exceeded, the least recently used entries are
-/// evicted.
+/// An LRU cache that is bounded by size in bytes.
 pub struct Cache<T> {
     bytes_max: usize,
     state: Mutex<CacheState<T>>,
@@ -14,7 +13,7 @@ pub struct Cache<T> {
 
 struct CacheState<T> {
     entries: HashMap<Digest, CacheEntry<T>>,
-    /// Keys by the logical time of their last use.
+    /// Keys, ordered by when they were last used (in logical time).
     by_last_use: BTreeMap<u64, Digest>,
     clock: u64,
     /// Logical time of the last call to `forget_unused`.
@@ -29,7 +28,7 @@ struct CacheEntry<T> {
 }
 
 impl<T> CacheState<T> {
-    /// Records that `key` is used now. Returns the logical time of this use.
+    /// Marks `key` as just used, and returns the logical time.
     fn record_use(&mut self, key: Digest) -> u64 {
         self.clock = self.clock.wrapping_add(1);
         self.by_last_use.insert(self.clock, key);
@@ -61,7 +60,7 @@ impl<T> Cache<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the value for a key, and marks the entry as used.
+    /// Returns the value for a key, and marks it as used.
     pub fn get(&self, key: Digest) -> Option<Arc<T>> {
         let mut all = self.lock_state();
         let before = all.entries.get(&key)?.last_use;
@@ -72,8 +71,7 @@ impl<T> Cache<T> {
         Some(Arc::clone(&found.value))
     }
 
-    /// Adds an entry of the given size. Evicts the least recently used entries if the cache becomes too
-    /// large.
+    /// Adds an entry of `bytes` bytes, evicting the least recently used entries to make room.
     pub fn put(&self, key: Digest, what: Arc<T>, bytes: usize) {
         let mut all = self.lock_state();
         all.remove(key);
@@ -87,7 +85,7 @@ impl<T> Cache<T> {
         }
     }
 
-    /// Removes entries that haven't been used since the previous call to this function.
+    /// Removes all entries that haven't been used since the last call.
     pub fn forget_unused(&self) {
         let mut all = self.lock_state();
         let looked = all.last_cleanup.wrapping_add(1);
@@ -115,7 +113,7 @@ mod tests {
         kept.put(key(3), Arc::new(4), 12);
         assert_eq!([1, 2, 3].map(|number| kept.get(key(number)).is_some()), [true, false, true]);
         assert_eq!(kept.get(key(3)).as_deref(), Some(&4));
-        // An entry that is larger than the whole cache isn't stored.
+        // Entries larger than the cache itself aren't stored.
         kept.put(key(4), Arc::new(5), 26);
         assert_eq!([1, 3, 4].map(|number| kept.get(key(number)).is_some()), [false; 3]);
     }

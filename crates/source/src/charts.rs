@@ -32,12 +32,12 @@ use registry::Registry;
 
 /// Folder for chart archives, within the folder for mirrors.
 const FOLDER: &str = "charts";
-/// Maximum number of chart names that an error message lists.
+/// Maximum number of chart names in an error message.
 const CHART_NAMES_MAX: usize = 10;
 /// Version constraint that selects the newest release.
 const ANY_VERSION: &str = "*";
 
-/// Charts and versions that a repository contained when it was last observed.
+/// Charts and versions found by the last observation.
 #[derive(Clone, Debug, Default)]
 struct Listing {
     index: Arc<Index>,
@@ -51,8 +51,7 @@ type Observation = Result<Listing, SourceError>;
 pub struct ChartRepository {
     address: Address,
     network: Arc<Network>,
-    /// True if loopback addresses are blocked. This is the case if only dependencies of charts refer to the
-    /// repository.
+    /// True if loopback addresses are blocked, because only chart dependencies refer to the repository.
     blocks_loopback: AtomicBool,
     observations: SharedObservations<Observation>,
 }
@@ -81,15 +80,15 @@ impl ChartRepository {
         self.network.access_to(&self.address, self.blocks_loopback.load(Ordering::Relaxed))
     }
 
-    /// Observes the repository. Returns true if its content has changed since the previous observation.
+    /// Observes the repository. Returns true if its content has changed since the last observation.
     pub fn observe(&self) -> Result<bool, SourceError> {
         let (before, found) = self.observe_shared();
         let found = found?;
         Ok(!matches!(before, Some(Ok(before)) if before.index == found.index))
     }
 
-    /// Observes the repository. Returns true if its content or its availability has changed since the
-    /// previous observation.
+    /// Observes the repository. Returns true if its content or availability has changed since the last
+    /// observation.
     pub fn observe_availability(&self) -> bool {
         match self.observe_shared() {
             (Some(Ok(before)), Ok(found)) => before.index != found.index,
@@ -139,14 +138,14 @@ impl ChartRepository {
         self.observations.last().unwrap_or_else(|| self.observe_shared().1)
     }
 
-    /// Returns the name under which the chart is listed. The name is empty for a registry, because its
-    /// address identifies a single chart.
+    /// Returns the name that the chart is listed under. It is empty for a registry, whose address already
+    /// identifies the chart.
     fn listed_name<'s>(&self, source: &'s ApplicationSource) -> &'s str {
         if matches!(self.address.kind(), AddressKind::Registry(_)) { "" } else { &source.chart }
     }
 
-    /// Returns the name of a chart for messages. In a registry, the address may contain the name instead of
-    /// the `chart` field.
+    /// Returns the name of the chart for messages. For a registry, the name may be part of the address
+    /// instead of the `chart` field.
     pub(crate) fn display_name<'s>(&'s self, source: &'s ApplicationSource) -> &'s str {
         match (self.address.kind(), source.chart.as_str()) {
             (AddressKind::Registry(site), "") => site.path.rsplit('/').next().unwrap_or_default(),
@@ -154,8 +153,8 @@ impl ChartRepository {
         }
     }
 
-    /// Resolves a revision to a version. A complete version is returned unchanged. Otherwise, the revision is
-    /// a constraint, and the newest version that satisfies it is returned.
+    /// Resolves a revision to a version: a complete version to itself, a constraint to the newest version
+    /// that satisfies it.
     pub fn resolve(&self, source: &ApplicationSource, revision: &str) -> Result<String, SourceError> {
         if version_constraints::is_full_version(revision) {
             return Ok(revision.to_owned());
@@ -166,8 +165,8 @@ impl ChartRepository {
         };
         let wanted = if revision.is_empty() { ANY_VERSION } else { revision };
         let all = || found.iter().map(String::as_str);
-        // If no version satisfies the revision, try `=`. With this operator, an incomplete version such as
-        // `1.2` matches all versions that start with it.
+        // Nothing matches, so try `=`: it lets an incomplete version such as `1.2` match everything that
+        // starts with it.
         let newest = version_constraints::newest_version(wanted, all())
             .or_else(|| version_constraints::newest_version(&format!("={wanted}"), all()));
         newest.map(str::to_owned).ok_or_else(|| SourceError::NoVersion {
@@ -186,7 +185,7 @@ impl ChartRepository {
         SourceError::NoSuchChart { repository: self.address.to_string(), chart: chart.to_owned(), known }
     }
 
-    /// Returns the archive of a version. Downloads the archive unless it is on disk.
+    /// Returns the archive of a version, downloading it unless it is already on disk.
     pub(crate) fn fetch_archive(
         &self,
         source: &ApplicationSource,
@@ -227,7 +226,7 @@ impl ChartRepository {
         }
         let mut listing = self.last_listing()?;
         if listing.index.release(&source.chart, version).is_none() {
-            // The version may have been published since the last observation.
+            // The version may be newer than the last observation.
             self.observe()?;
             listing = self.last_listing()?;
         }

@@ -1,5 +1,5 @@
-//! Writes a folder of a commit to disk for Helm or Kustomize. Writes only regular files, and replaces links
-//! with the content of their targets.
+//! Writes a folder of a commit to disk for Helm or Kustomize. Only regular files are written; links are
+//! replaced with the content of their targets.
 
 use gix::ObjectId;
 use gix::objs::tree::EntryKind;
@@ -8,7 +8,7 @@ use crate::tools::{SOURCE_FOLDER, WorkingFolder};
 use crate::tree::{CommitReader, Limits, join_paths};
 use crate::{SourceError, tree};
 
-/// Number of files, bytes and nested links that may still be written.
+/// Remaining budget of files, bytes and nested links.
 pub(crate) struct Budget {
     entries: u64,
     bytes: u64,
@@ -24,18 +24,18 @@ impl Budget {
 /// Path and content of a file to write.
 pub(crate) type OutputFile = (String, Vec<u8>);
 
-/// Destination for copied files, and replacements for some files.
+/// Destination of copied files, some of which are replaced on the way.
 pub(crate) struct CopyTarget<'c> {
     pub workshop: &'c WorkingFolder,
-    /// Destination folder for the root of the repository, relative to the working folder.
+    /// Destination of the root of the repository, relative to the working folder.
     pub root: &'c str,
-    /// Function that returns the replacements for a repository file, given its path and its destination.
-    /// `None` means that the file is copied unchanged.
+    /// Returns the replacements for a file, given its path in the repository and its destination. `None`
+    /// copies it unchanged.
     pub replacements: &'c dyn Fn(&str, &str) -> Option<Vec<OutputFile>>,
 }
 
 impl<'c> CopyTarget<'c> {
-    /// Creates a target that receives all files unchanged, at their own paths.
+    /// Creates a target that takes all files unchanged, at their own paths.
     pub fn unchanged(workshop: &'c WorkingFolder) -> Self {
         Self { workshop, root: SOURCE_FOLDER, replacements: &|_, _| None }
     }
@@ -52,7 +52,7 @@ impl CommitReader<'_> {
         )
     }
 
-    /// Copies a folder recursively from the path `at` to the path `to`.
+    /// Copies the folder `at` to `to`, recursively.
     pub fn copy_to(
         &self,
         folder: ObjectId,
@@ -67,7 +67,7 @@ impl CommitReader<'_> {
             left.entries = one_less.ok_or_else(|| limit(self.limits.entries, "files and folders"))?;
             let (leads_to, found) = self.resolve_links(&place, &entry)?;
             if found.kind == EntryKind::Tree {
-                // A link to a parent folder would otherwise cause endless recursion.
+                // A link to a parent folder would otherwise recurse forever.
                 let fewer = left.links.checked_sub(1);
                 left.links = fewer.ok_or_else(|| limit(self.limits.links, "nested links to folders"))?;
                 self.copy_to(found.id, (&leads_to, &target), copying, left)?;
@@ -88,8 +88,8 @@ impl CommitReader<'_> {
         Ok(())
     }
 
-    /// Returns an ID for the content of a folder. If the folder contains links, this is the ID of the
-    /// commit's whole tree, because the targets of links may be anywhere in the commit.
+    /// Returns an ID for the content of a folder. If it contains links, that is the ID of the root tree,
+    /// because links may point anywhere in the commit.
     pub fn content_id(&self, folder: ObjectId, path: &str) -> Result<ObjectId, SourceError> {
         let has_links = self.list(folder, path, true)?.iter().any(tree::TreeEntry::is_link);
         Ok(if has_links { self.root } else { folder })

@@ -1,4 +1,4 @@
-//! Creation of Git commits from a folder, so that users can try out Tidegate without a `git` program.
+//! Git commits of local folders, so that users can try out Tidegate without a `git` program.
 
 use std::fs;
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::error::git_error_text;
 const NAME: &str = "Tidegate example";
 const MAIL: &str = "example@tidegate.dev";
 
-/// Commits all files in a folder. Creates the repository if it doesn't exist. Returns the commit, or `None`
-/// if nothing has changed. `seconds` is the time of the commit in seconds since 1970.
+/// Commits all files in a folder, creating the repository if needed. Returns the commit, or `None` if nothing
+/// has changed. `seconds` is the Unix time of the commit.
 pub fn commit_folder(folder: &Path, message: &str, seconds: i64) -> Result<Option<String>, SourceError> {
     let wrong = |reason: String| SourceError::Write { folder: folder.to_path_buf(), reason };
     let git = open_or_create(folder).map_err(|error| wrong(git_error_text(&error)))?;
@@ -34,7 +34,7 @@ fn open_or_create(folder: &Path) -> gix::Result<Repository> {
     Ok(opened.to_thread_local())
 }
 
-/// Writes a folder and its subfolders as tree objects. Returns the ID of the folder's tree.
+/// Writes a folder and its subfolders as tree objects, and returns the ID of its tree.
 fn write_tree(git: &Repository, folder: &Path) -> Result<ObjectId, String> {
     let told = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut entries = Vec::new();
@@ -76,7 +76,7 @@ fn write_commit(
     let time = format!("{seconds} +0000");
     let who = gix::actor::SignatureRef { name: NAME.into(), email: MAIL.into(), time: &time };
     let id = git.commit_as(who, who, "HEAD", message, tree, parent)?.to_string();
-    // Without an update of the index, `git status` would report changes.
+    // With a stale index, `git status` would report changes.
     git.index_from_tree(&tree)?.write(Default::default())?;
     Ok(Some(id))
 }

@@ -1,8 +1,8 @@
 //! Repository credentials from Argo CD's repository Secrets, known hosts and certificates.
 //!
-//! [`Credentials`] contains only data, and selects the credentials for a repository. `load` reads them from
-//! objects. An `Issuer` provides temporary passwords if a Secret doesn't contain a permanent one. `remote`
-//! requests these passwords.
+//! [`Credentials`] is plain data, from which the credentials for a repository are selected. `load` reads it
+//! from objects. If a Secret has no permanent password, an `Issuer` describes where `remote` gets temporary
+//! ones.
 
 mod azure;
 mod issuer;
@@ -29,14 +29,14 @@ use secret::{Secret, SecretKind};
 /// Replacement for secrets in server messages.
 const MASK: &str = "***";
 
-/// Credentials for repositories, in the format of Argo CD.
+/// Repository credentials, as configured for Argo CD.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     secrets: Vec<Secret>,
     /// Projects that have separate Secrets.
     projects: BTreeSet<String>,
-    /// Trusted certificates in PEM format, by host. For a host with an entry, no other certificates are
-    /// trusted.
+    /// Trusted certificates (PEM) by host. If a host has an entry, only these certificates are trusted for
+    /// it.
     certificates: BTreeMap<String, String>,
     /// Known hosts, in the format of `ssh`.
     known_hosts: String,
@@ -55,19 +55,19 @@ pub(crate) struct AccessSettings {
     pub ssh_key: SecretText,
     /// True if the registry is accessed over plain HTTP.
     pub uses_plain_http: bool,
-    /// True if certificates and SSH host keys are not verified.
+    /// True if certificates and SSH host keys aren't verified.
     pub is_insecure: bool,
-    /// Client certificate and its private key, in PEM format.
+    /// Client certificate and its private key (PEM).
     pub client: Option<(SecretText, SecretText)>,
-    /// Address of the proxy. It may contain a password.
+    /// URL of the proxy, which may include a password.
     pub proxy: SecretText,
     pub no_proxy: String,
     pub certificates: Option<String>,
-    /// Issuer of temporary passwords, if the Secret doesn't contain a permanent password.
+    /// Issuer of temporary passwords, if the Secret has no permanent one.
     pub issuer: Option<Issuer>,
     /// Repository that the settings apply to.
     pub repository: String,
-    /// Trusted certificates for the host of the issuer, in PEM format.
+    /// Trusted certificates (PEM) for the issuer's host.
     pub issuer_certificates: Option<String>,
     pub known_hosts: String,
     /// True if loopback addresses are blocked.
@@ -84,7 +84,7 @@ impl AccessSettings {
         Some(format!("Basic {}", STANDARD.encode(format!("{}:{password}", self.username))))
     }
 
-    /// Returns advice on how to protect the credentials if a connection to the site would expose them.
+    /// Returns advice on protecting the credentials if connecting to the site would expose them.
     fn exposure_remedy(&self, site: &RemoteLocation) -> Option<&'static str> {
         let hint = match site.scheme {
             "http" => "use an https:// URL",
@@ -100,7 +100,7 @@ impl AccessSettings {
         Self { username, password, bearer, ..self.clone() }
     }
 
-    /// Returns the settings with a token from the issuer instead of the password.
+    /// Returns these settings with a token from the issuer as the password.
     pub fn with_token(&self, issuer: &Issuer, token: &str) -> Self {
         let token = SecretText(token.to_owned());
         let (password, bearer) = if issuer.kind.is_bearer() {
@@ -117,7 +117,7 @@ impl AccessSettings {
         }
     }
 
-    /// Masks secrets in a message, because a server may repeat parts of a request in its response.
+    /// Masks secrets in a message. Servers may echo parts of a request.
     pub fn mask_secrets(&self, text: String) -> String {
         let authorization = self.authorization().unwrap_or_default();
         let encoded = authorization.split_once(' ').map_or("", |(_, value)| value);
@@ -128,23 +128,23 @@ impl AccessSettings {
 }
 
 impl Credentials {
-    /// Returns the address of the Helm repository or registry that a Secret declares under this name. Secrets
-    /// of the project take precedence over Secrets for all projects.
+    /// Returns the address of the Helm repository or registry that a Secret declares under `name`. The
+    /// project's Secrets take precedence over those for all projects.
     pub(crate) fn find_chart_repository(&self, name: &str, project: &str) -> Option<String> {
         let named =
             |project: Option<&str>| self.repositories(project).find(|one| one.names_chart_repository(name));
         named(Some(project)).or_else(|| named(None)).map(Secret::address)
     }
 
-    /// Returns the Secrets for single repositories that are restricted to a project. If `project` is `None`,
-    /// returns those that apply to all projects.
+    /// Returns the repository Secrets of a project, or those that apply to all projects if `project` is
+    /// `None`.
     fn repositories(&self, project: Option<&str>) -> impl Iterator<Item = &Secret> {
         let is_meant = move |one: &&Secret| one.kind == SecretKind::Repository && one.project() == project;
         self.secrets.iter().filter(is_meant)
     }
 
-    /// Returns the addresses of the repositories that a project has separate Secrets for. The addresses are
-    /// spelled as in the Secrets.
+    /// Returns the addresses of the repositories that a project has its own Secrets for, as written in the
+    /// Secrets.
     pub fn addresses_of_project(&self, project: &str) -> Vec<String> {
         if !self.projects.contains(project) {
             return Vec::new();
@@ -152,13 +152,13 @@ impl Credentials {
         self.repositories(Some(project)).map(|one| one.written_address().to_owned()).collect()
     }
 
-    /// Returns the result of [`Self::addresses_of_project`] for each project that has separate Secrets.
+    /// Returns [`Self::addresses_of_project`] for every project that has its own Secrets.
     pub fn addresses_by_project(&self) -> BTreeMap<String, Vec<String>> {
         self.projects.iter().map(|project| (project.clone(), self.addresses_of_project(project))).collect()
     }
 
-    /// Returns the address that a project uses. If the project has a separate Secret for the repository, this
-    /// address differs from the address for all other projects.
+    /// Returns the address as used by a project. It differs from everyone else's if the project has its own
+    /// Secret for the repository.
     pub(crate) fn address_for_project(&self, address: Address, project: &str) -> Address {
         let has_any = self.projects.contains(project);
         let is_own = |site| has_any && self.repositories(Some(project)).any(|one| one.names_repository(site));
@@ -168,8 +168,8 @@ impl Credentials {
         }
     }
 
-    /// Returns the settings for access to a repository. The Secret for the repository takes precedence. Other
-    /// fields come from the credential template with the longest matching prefix.
+    /// Returns the settings for accessing a repository. They come from its own Secret, completed by the
+    /// credential template with the longest matching prefix.
     pub(crate) fn access_to(&self, address: &Address) -> Result<AccessSettings, SourceError> {
         let Some(site) = address.kind().location() else {
             let certificates = address.site().and_then(|site| self.certificates.get(&site.host).cloned());
@@ -181,7 +181,7 @@ impl Credentials {
             repository: address.to_string(),
             ..AccessSettings::default()
         };
-        // Apply the most specific Secret last, so that it overrides the other one.
+        // The most specific Secret comes last and overrides the others.
         for secret in self.matching_secrets(site, address.project()) {
             secret.apply_to(&mut access, address.kind()).map_err(|reason| SourceError::Credentials {
                 repository: address.to_string(),
@@ -206,9 +206,8 @@ impl Credentials {
         Ok(access)
     }
 
-    /// Returns the Secrets that apply to a repository. The most specific Secret comes last. Among the Secrets
-    /// for single repositories, considers only those of the project, or without a project, only those for all
-    /// projects.
+    /// Returns the Secrets that apply to a repository, the most specific last. Repository Secrets count only
+    /// if they have the same project (or likewise none).
     fn matching_secrets(
         &self,
         site: &RemoteLocation,
@@ -232,8 +231,7 @@ impl Credentials {
         }
     }
 
-    /// Returns the settings for access to a server other than the repository's own server, without
-    /// credentials.
+    /// Returns the settings for accessing a server other than the repository's own, without credentials.
     pub(crate) fn access_to_other_host(&self, access: &AccessSettings, host: &str) -> AccessSettings {
         AccessSettings {
             secret: access.secret.clone(),
@@ -246,15 +244,14 @@ impl Credentials {
         }
     }
 
-    /// Returns the names of the Secrets that are the same in both sets of credentials.
+    /// Returns the names of the Secrets that are the same in both.
     pub(crate) fn unchanged_secrets(&self, others: &Self) -> BTreeSet<String> {
         let same = self.secrets.iter().filter(|one| others.secrets.contains(one));
         same.map(|one| one.name.clone()).collect()
     }
 }
 
-/// Returns the user name to use if the Secret doesn't specify one. Most servers require a user name together
-/// with a token.
+/// Returns the default user name. Most servers want a user name along with a token.
 fn default_user(site: &RemoteLocation) -> String {
     let user = site.user.as_ref().and_then(SecretText::text);
     user.unwrap_or("git").to_owned()

@@ -4,8 +4,8 @@ use tidegate_model::InvalidGlob;
 
 pub(crate) use crate::sanitize::{TEXT_MAX, to_line, to_line_keeping_ends};
 
-/// Error that prevented manifests from being obtained. The message contains the location of the error and, if
-/// possible, how to fix it.
+/// Error that prevented manifests from being obtained. The message says where the error is and, if possible,
+/// how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// A `repoURL` of an unsupported type.
@@ -24,7 +24,7 @@ pub enum SourceError {
     InvalidAddress {
         /// The `repoURL`, without secrets.
         url: String,
-        /// Reason why the address is invalid, such as a query, which repository addresses can't have.
+        /// Reason why the address is invalid, such as a query, which repository addresses don't have.
         reason: &'static str,
     },
     /// Invalid credentials of a repository.
@@ -120,8 +120,8 @@ pub enum SourceError {
     Unsupported {
         /// Unsupported feature, such as `Jsonnet` or `a config management plugin (source.plugin)`.
         what: String,
-        /// Location of the feature, and an alternative. Starts with `; `, or is empty if the source itself
-        /// requests the feature.
+        /// Location of the feature and an alternative, starting with `; `. Empty if the source itself uses
+        /// the feature.
         why: String,
     },
     /// An invalid file with source overrides.
@@ -165,7 +165,7 @@ pub enum SourceError {
         path: String,
         /// Output of the program, possibly truncated, or the reason why the program was stopped.
         reason: String,
-        /// True if the program exited with an error, and false if it couldn't be started or was stopped.
+        /// True if the program exited with an error, false if it couldn't be started or was stopped.
         is_refusal: bool,
     },
     /// A working folder that couldn't be prepared.
@@ -213,7 +213,7 @@ pub enum SourceError {
         /// Reason why the kustomization is invalid.
         reason: String,
     },
-    /// A kustomization that refers to a server in a way that isn't allowed or supported.
+    /// A kustomization that refers to a server in a way that is forbidden or unsupported.
     #[error("{file} refers to {base}, which is remote; {why}")]
     RemoteBase {
         /// Path of the kustomization in the repository.
@@ -281,8 +281,8 @@ pub enum SourceError {
         chart: String,
         /// Names of the missing charts, with their repositories if known.
         missing: String,
-        /// Reason why the missing charts are not fetched, ending with `or `. Empty if the dependencies don't
-        /// specify a repository.
+        /// Reason why the missing charts aren't fetched, ending with `or `. Empty if the dependencies don't
+        /// name a repository.
         why: &'static str,
     },
     /// A dependency of a chart that couldn't be fetched.
@@ -388,7 +388,7 @@ pub enum SourceError {
         path: String,
         /// The limit that was exceeded.
         limit: u64,
-        /// The counted items, such as `bytes of manifests` or `files and folders`.
+        /// Unit of the limit, such as `bytes of manifests` or `files and folders`.
         what: &'static str,
     },
     /// An invalid pattern.
@@ -423,12 +423,12 @@ pub enum SourceError {
 /// Cause of a [`SourceError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureCause {
-    /// The content of the revision or the specification. Every attempt with the same revision will fail.
+    /// The revision or the spec is at fault. Retrying with the same revision always fails.
     Content,
-    /// A program or a server rejected something that the revision refers to. The revision, the program or the
-    /// server may be at fault.
+    /// A program or server rejected something that the revision refers to. Either side may be at fault.
     Refusal,
-    /// The environment, for example an unreachable repository or a missing program. A retry may succeed.
+    /// The environment is at fault, such as an unreachable repository or a missing program. A retry may
+    /// succeed.
     Environment,
 }
 

@@ -11,12 +11,11 @@ pub(crate) trait FileAccess {
     /// Returns the content of a file, or `None` if the file doesn't exist.
     fn read_file(&self, path: &str) -> Result<Option<Vec<u8>>, SourceError>;
 
-    /// Returns the normalized paths of all files in a folder and its subfolders. Returns an empty list if the
-    /// folder doesn't exist.
+    /// Returns the normalized paths of all files under a folder, or an empty list if it doesn't exist.
     fn list_files(&self, folder: &str) -> Result<Vec<String>, SourceError>;
 
-    /// Returns an ID for the content of a folder. Returns `None` if the folder doesn't exist or can't be
-    /// copied as a whole.
+    /// Returns an ID for the content of a folder, or `None` if it doesn't exist or can't be copied as a
+    /// whole.
     fn folder_content_id(&self, _folder: &str) -> Result<Option<String>, SourceError> {
         Ok(None)
     }
@@ -54,15 +53,14 @@ pub(crate) fn is_pattern(path: &str) -> bool {
     path.contains(['*', '?', '['])
 }
 
-/// Resolves a path relative to a folder. A path that starts with a slash is relative to the root.
+/// Resolves a path relative to a folder. A leading slash makes it relative to the root.
 pub(crate) fn resolve_path(folder: &str, path: &str) -> Result<String, SourceError> {
     let base = if path.starts_with('/') { "" } else { folder };
     tree::resolve_path(base, path).ok_or_else(|| SourceError::Outside { path: path.to_owned() })
 }
 
-/// Returns the files that match a pattern. The files in a folder precede the files in its subfolders, and
-/// both groups are sorted by name. `**` matches any number of folders. Other wildcards match within a single
-/// name.
+/// Returns the files that match a pattern. `**` matches any number of folders; other wildcards match within a
+/// single name. Files in a folder come before those in its subfolders, both sorted by name.
 pub(crate) fn matching_files(files: &dyn FileAccess, pattern: &str) -> Result<Vec<String>, SourceError> {
     let pattern: Vec<&str> = path_segments(pattern).collect();
     let plain = pattern.iter().take_while(|part| !is_pattern(part)).count();
@@ -74,8 +72,8 @@ pub(crate) fn matching_files(files: &dyn FileAccess, pattern: &str) -> Result<Ve
 }
 
 fn matches(pattern: &[&str], path: &[&str]) -> bool {
-    // For each pattern element, track which path segments it can reach. The time is then proportional to the
-    // product of both lengths, even with many `**`.
+    // Track which path segments each pattern element can reach. This takes time proportional to the product
+    // of both lengths, however many `**` there are.
     let mut reached = vec![false; path.len().saturating_add(1)];
     if let Some(first) = reached.first_mut() {
         *first = true;

@@ -23,9 +23,9 @@ use capabilities::capability_arguments;
 use dependencies::Dependencies;
 use values::ValuesFile;
 
-/// Maximum length of a release name. Helm has this limit because the name becomes part of object names.
+/// Maximum length of a release name. Helm imposes it, because the name becomes part of object names.
 const RELEASE_MAX: usize = 53;
-/// Start of the comment that Helm prints before each manifest. The name of the template follows.
+/// Start of the comment that Helm prints before each manifest, followed by the name of the template.
 const SOURCE_COMMENT: &str = "# Source: ";
 
 /// Inputs of `helm template`, except for the chart itself.
@@ -41,13 +41,13 @@ pub(crate) struct HelmPlan {
     values: Vec<ValuesFile>,
     /// Names of file parameters, and the files.
     files: Vec<(String, ValuesFile)>,
-    /// True if Helm validates the values against the chart's schema.
+    /// True if Helm validates the values against a schema in the chart.
     has_schema: bool,
-    /// Values from the source that must not appear in error messages.
+    /// Values from the source to keep out of error messages.
     private_values: private_values::PrivateValues,
     /// Missing dependencies.
     dependencies: Dependencies,
-    /// True if credentials may be sent to other servers that are named in a repository's index.
+    /// True if credentials may be sent to the other servers that a repository's index names.
     passes_credentials: bool,
 }
 
@@ -87,7 +87,7 @@ impl HelmPlan {
             arguments.extend(is_asked.then(|| argument.to_owned()));
         }
         arguments.extend(parameter_arguments(&helm, variables));
-        // Helm splits this argument at commas, so a comma in the name would start another file parameter.
+        // Helm splits this argument at commas, so a comma in the name would start another parameter.
         if let Some(one) = helm.file_parameters.iter().find(|one| one.name.contains([',', '='])) {
             return Err(wrong(format!(
                 "the name {:?} in source.helm.fileParameters contains a comma or an equals sign; use the name of a single value, such as a.b",
@@ -115,8 +115,8 @@ impl HelmPlan {
         })
     }
 
-    /// Fetches missing dependencies. The caller must not be reading the source repository at the same time,
-    /// because the dependencies may be in that repository, too.
+    /// Fetches missing dependencies. The caller must not hold the source repository open for reading, because
+    /// they may be in the same repository.
     pub fn fetch(&mut self, making: &RenderInputs) -> Result<(), SourceError> {
         self.dependencies.fetch(&self.chart, self.passes_credentials, making)
     }
@@ -167,7 +167,7 @@ impl HelmPlan {
             vec!["template".into(), self.release.clone().into(), chart.clone().into()];
         arguments.extend(self.arguments.iter().map(Into::into));
         let mut names = Vec::new();
-        // Use relative paths, because Helm splits paths at commas, and the absolute path may contain a comma.
+        // Helm splits paths at commas. The absolute path may contain a comma, so pass relative ones.
         let mut give = |option: String, file: String, given: &ValuesFile| -> Result<(), SourceError> {
             workshop.write_file(&file, &given.content)?;
             let path = format!("../{file}");
@@ -253,7 +253,7 @@ fn inline_values(helm: &HelmSource) -> Option<ValuesFile> {
     Some(ValuesFile { name: name.to_owned(), content: content.into_bytes() })
 }
 
-/// Returns the arguments for the parameters. For each name and type, only the last parameter is used.
+/// Returns the arguments for the parameters. The last of several parameters with the same name and type wins.
 fn parameter_arguments(helm: &HelmSource, variables: &Variables) -> Vec<String> {
     let mut counted: Vec<(&str, bool, String)> = Vec::new();
     for one in &helm.parameters {
@@ -267,7 +267,7 @@ fn parameter_arguments(helm: &HelmSource, variables: &Variables) -> Vec<String> 
     counted.into_iter().map(argument).collect()
 }
 
-/// Escapes commas in a value for `--set`. Unescaped commas separate values, except within a list.
+/// Escapes commas in a value for `--set`. Outside of a list, an unescaped comma starts the next value.
 fn escape_value(value: &str) -> String {
     if value.starts_with('{') && value.ends_with('}') {
         return value.to_owned();

@@ -37,8 +37,8 @@ use requirements::KustomizationRequirements;
 pub(crate) use requirements::RemoteEntry;
 use written_kustomization::{FETCHED_FOLDER, KustomizationEdit};
 
-/// Part of Kustomize's message about an environment file that isn't valid UTF-8. The message also contains
-/// the file.
+/// Part of Kustomize's message about an environment file that isn't valid UTF-8. The rest of the message is
+/// the file itself.
 const NOT_UTF8_MESSAGE: &str = "has invalid utf8 bytes";
 
 /// Inputs of `kustomize build`.
@@ -46,11 +46,11 @@ const NOT_UTF8_MESSAGE: &str = "has invalid utf8 bytes";
 pub(crate) struct KustomizePlan {
     tool: Tool,
     path: String,
-    /// Required folders of the commit. No folder contains another one.
+    /// Folders of the commit that are needed, none inside another.
     folders: Vec<(String, ObjectId)>,
     /// Requirements and edits of the kustomizations in the commit.
     needs: KustomizationRequirements,
-    /// Required parts of other repositories. The index is the number of the repository.
+    /// Parts of other repositories that are needed, indexed by repository number.
     trees: Vec<FetchedTree>,
 }
 
@@ -86,7 +86,7 @@ fn find_kustomization(reader: &CommitReader<'_>, folder: &str) -> Result<Option<
 }
 
 impl KustomizePlan {
-    /// Creates the plan for rendering a kustomization. Also returns the remote entries, which the caller must
+    /// Creates the plan for rendering a kustomization. Also returns its remote entries, for the caller to
     /// pass to [`Self::fetch`].
     pub fn new(
         source: &ApplicationSource,
@@ -111,8 +111,8 @@ impl KustomizePlan {
         Ok((Self { tool, path: path.to_owned(), folders, needs, trees }, entries))
     }
 
-    /// Fetches remote entries. The caller must not be reading the source repository at the same time, because
-    /// the entries may be in that repository, too.
+    /// Fetches remote entries. The caller must not hold the source repository open for reading, because they
+    /// may be in the same repository.
     pub fn fetch(&mut self, entries: Vec<RemoteEntry>, making: &RenderInputs) -> Result<(), SourceError> {
         if !entries.is_empty() {
             self.trees = fetch_entries::fetch_entries(&mut self.needs, entries, making)?;
@@ -165,8 +165,7 @@ impl KustomizePlan {
         Ok(())
     }
 
-    /// Calls Kustomize, and returns its output. The working folder must already contain the folders of the
-    /// source.
+    /// Runs Kustomize and returns its output. The working folder must already contain the source's folders.
     pub fn build(&self, workshop: &WorkingFolder, making: &RenderInputs) -> Result<Vec<File>, SourceError> {
         self.copy_fetched(workshop, making)?;
         let name = self.tool.program.file_name().unwrap_or_default().to_string_lossy();
@@ -189,7 +188,7 @@ impl KustomizePlan {
                     strip_log_prefix(line.trim()).trim_start_matches("Error: ").trim_start_matches("error: ")
                 });
                 let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-                // Kustomize's message contains the whole file, so replace the message.
+                // The message includes the whole file, so replace it.
                 if words.contains(NOT_UTF8_MESSAGE) {
                     let reason = "an env file of a generator is not UTF-8 text".to_owned();
                     return Err(SourceError::Tool { call, path: self.path.clone(), reason, is_refusal });
@@ -201,7 +200,7 @@ impl KustomizePlan {
         }
     }
 
-    /// Replaces paths of fetched repositories in a message with the addresses of the repositories.
+    /// Replaces the paths of fetched repositories in a message with their URLs.
     fn replace_folder_names(&self, text: &str) -> String {
         let numbered = self.trees.iter().enumerate().rev();
         numbered.fold(text.to_owned(), |text, (number, tree)| {
@@ -210,8 +209,8 @@ impl KustomizePlan {
     }
 }
 
-/// Returns the secret values in a working folder. They must be masked, because Kustomize quotes files that it
-/// can't parse, including whole patches.
+/// Returns the secret values in a working folder. Kustomize quotes files that it can't parse, even whole
+/// patches, so these values must be masked.
 fn secret_values(workshop: &WorkingFolder) -> MaskValues {
     let mut secrets = MaskValues::default();
     let is_manifest = |name: &str| {
@@ -231,8 +230,8 @@ fn secret_values(workshop: &WorkingFolder) -> MaskValues {
     secrets
 }
 
-/// Removes the prefix of an error from `kubectl`: severity, time, process ID and source line. The prefix
-/// differs between calls, so a repeated error would otherwise look new.
+/// Strips the prefix of a `kubectl` error: severity, time, process ID and source line. It differs between
+/// calls, which would make a repeated error look new.
 fn strip_log_prefix(line: &str) -> &str {
     let mut text = line.split_ascii_whitespace();
     let is_day = |day: &str| {

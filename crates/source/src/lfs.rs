@@ -8,9 +8,8 @@
 //!                        endpoint: server ─▶ batch: locations ─▶ verified content ─▶ Store
 //! ```
 //!
-//! `enableLfs` in a repository's Secret enables Git LFS. Content is stored next to the mirror, separately for
-//! each repository. A pointer therefore gives access only to objects that the server provides for this
-//! repository.
+//! `enableLfs` in a repository's Secret turns on Git LFS. Each repository has its own store next to its
+//! mirror, so a pointer never gives access to an object that the repository's own server wouldn't provide.
 
 mod batch;
 mod config;
@@ -25,9 +24,9 @@ pub use error::LfsError;
 pub(crate) use fetch::{Lfs, LfsSource};
 pub(crate) use lookup::{CONFIG, Lookup};
 
-/// Maximum number of times that a commit is read because objects are missing. Reading the commit again may
-/// reveal further pointers in the fetched content.
+/// Maximum number of times that a commit is read because of missing objects. Fetched content may contain
+/// further pointers.
 pub(crate) const ROUNDS_MAX: usize = 32;
-/// Advice that is given if a server doesn't have an object.
+/// Advice if a server doesn't have an object.
 pub(crate) const PUSH_HINT: &str =
     "push the object with `git lfs push --all origin`, or commit the file again";

@@ -12,9 +12,8 @@
 //! mirror doesn't contain them.
 //!
 //! All functions block, so async code must call them in separate threads. [`Repository::resolve`] uses the
-//! latest observation, so a single call of `observe` is enough for all users of a repository. The same commit
-//! and parameters always have the same [`LocatedManifests::key`], which is therefore a suitable cache key for
-//! rendered manifests.
+//! latest observation, so one call of `observe` serves all users of a repository. [`LocatedManifests::key`]
+//! depends only on the commit and the parameters, which makes it a suitable cache key for rendered manifests.
 //!
 //! An unsupported feature causes an error rather than an empty result. Errors don't contain secrets.
 

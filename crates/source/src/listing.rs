@@ -3,8 +3,7 @@
 use crate::{Limits, Repository, SourceError};
 
 impl Repository {
-    /// Returns the paths of all files in a commit, in sorted order. The result contains links, but no files
-    /// in submodules.
+    /// Returns the paths of all files in a commit, sorted. Links are included, files in submodules aren't.
     ///
     /// # Errors
     ///
@@ -13,7 +12,7 @@ impl Repository {
         self.with_reader(commit, limits, |reader| reader.paths())
     }
 
-    /// Returns the content of a file in a commit, or `None` if the file doesn't exist. Follows links.
+    /// Returns the content of a file in a commit, or `None` if it doesn't exist. Follows links.
     ///
     /// # Errors
     ///

@@ -15,10 +15,10 @@ use crate::tools::WorkingFolder;
 use crate::tree::{CommitReader, join_paths};
 use crate::{SourceError, helm, kustomize};
 
-/// Location of a source's manifests in a commit. The manifests haven't been rendered yet.
+/// A source's manifests in a commit, located but not yet rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatedManifests {
-    /// Digest of the content and the parameters. The same key always results in the same manifests.
+    /// Digest of the content and the parameters. Equal keys mean equal manifests.
     pub key: Digest,
     /// ID of the commit, in hexadecimal.
     pub commit: String,
@@ -65,15 +65,15 @@ impl Repository {
         let started = self.with_reader_and_lfs(with_lfs, &making.limits, |reader| {
             locate_manifests(reader, source, making)
         })?;
-        // At this point, the repository must not be in use: dependencies may be in the same repository, and
-        // fetching them modifies its mirror.
+        // Dependencies may be in the same repository, and fetching them modifies its mirror, so it must not
+        // be in use here.
         started.complete(making)
     }
 
-    /// Reads the located manifests or, if necessary, renders them.
+    /// Reads the manifests, rendering them if necessary.
     pub fn read(&self, located: &LocatedManifests, making: &RenderInputs) -> Result<Vec<File>, SourceError> {
         let LocatedManifests { commit, folder, path, has_lfs: lfs, content: how, .. } = located;
-        // The setting for Git LFS is part of the key, so use the setting from the call to `locate_manifests`.
+        // The key covers the Git LFS setting, so use the setting that it was computed with.
         let commit = (commit.as_str(), *lfs);
         let reading = |using: &dyn Fn(&CommitReader<'_>) -> Result<(), SourceError>| {
             self.with_reader_and_lfs(commit, &making.limits, using)
@@ -99,7 +99,7 @@ impl Repository {
     }
 }
 
-/// Manifests that have been located, except for their remote dependencies.
+/// Manifests that are located except for their remote dependencies.
 struct PendingLocate {
     hasher: Sha256,
     commit: String,
@@ -149,7 +149,7 @@ fn locate_manifests(
     let directory = source.directory.clone().unwrap_or_default();
     let recurse = kind != SourceType::Directory || directory.recurse;
     let has_links = reader.list(folder, &path, recurse)?.iter().any(|entry| entry.is_link());
-    // A link may refer to any file in the commit, so the content is the whole commit.
+    // Links may point to any file in the commit, so all of it counts.
     let content = if has_links { reader.root } else { folder };
     let mut hasher = Sha256::new();
     for part in [&content.to_string(), path.as_str(), kind.name()] {

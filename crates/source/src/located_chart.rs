@@ -15,10 +15,10 @@ use crate::repository::File;
 use crate::source_type::{self, SourceType};
 use crate::tools::WorkingFolder;
 
-/// A version of a chart, and Helm's inputs for rendering it.
+/// A version of a chart, along with Helm's inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatedChart {
-    /// Digest of the content and the parameters. The same key always results in the same manifests.
+    /// Digest of the content and the parameters. Equal keys mean equal manifests.
     pub key: Digest,
     archive: Arc<Archive>,
     chart: String,
@@ -26,7 +26,7 @@ pub struct LocatedChart {
 }
 
 impl ChartRepository {
-    /// Fetches a version of a chart, and prepares the inputs for rendering it.
+    /// Fetches a version of a chart, and prepares Helm's inputs.
     pub fn locate(
         &self,
         source: &ApplicationSource,

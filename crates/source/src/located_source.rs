@@ -10,7 +10,7 @@ use crate::origin::Origin;
 use crate::render_inputs::RenderInputs;
 use crate::repository::File;
 
-/// Location of a source's manifests in a revision. The manifests haven't been rendered yet.
+/// A source's manifests in a revision, located but not yet rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocatedSource {
     /// A folder in a commit of a Git repository.
@@ -20,8 +20,7 @@ pub enum LocatedSource {
 }
 
 impl LocatedSource {
-    /// Returns the digest of the content and the parameters. The same key always results in the same
-    /// manifests.
+    /// Returns the digest of the content and the parameters. Equal keys mean equal manifests.
     pub fn key(&self) -> Digest {
         match self {
             Self::Git(located) => located.key,
@@ -47,7 +46,7 @@ impl LocatedSource {
 }
 
 impl Origin {
-    /// Locates the manifests of a source in a revision, which is a commit or a version of a chart.
+    /// Locates a source's manifests in a revision: a commit, or a version of a chart.
     pub fn locate(
         &self,
         source: &ApplicationSource,
@@ -64,7 +63,7 @@ impl Origin {
         }
     }
 
-    /// Reads the located manifests or, if necessary, renders them.
+    /// Reads the manifests, rendering them if necessary.
     pub fn read_manifests(
         &self,
         found: &LocatedSource,

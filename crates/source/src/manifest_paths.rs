@@ -1,16 +1,16 @@
-//! The `argocd.argoproj.io/manifest-generate-paths` annotation, which selects the files that affect an
+//! The `argocd.argoproj.io/manifest-generate-paths` annotation, which lists the paths that affect an
 //! Application.
 
 use std::iter::Peekable;
 
-/// Maximum length of file names and patterns, in characters. Longer names and patterns always match. No file
-/// system supports names that are longer than a quarter of this maximum.
+/// Maximum length of file names and patterns, in characters. Anything longer always matches. No file system
+/// supports names longer than a quarter of this.
 const NAME_CHARS_MAX: usize = 1024;
 
-/// Returns true if an Application must be compared after files have changed. `paths` is the value of the
-/// annotation, and `folder` is the path of the source. In the annotation, paths with a leading slash are
-/// relative to the root of the repository, and other paths are relative to `folder`. Returns true if the
-/// annotation is empty or if the changed files are unknown.
+/// Returns true if a change to these files requires comparing the Application again. `paths` is the value of
+/// the annotation. Paths in it are relative to `folder`, the path of the source, or to the root of the
+/// repository if they start with a slash. Returns true if the annotation is empty or the changed files are
+/// unknown.
 pub fn is_affected<'f>(paths: &str, folder: &str, changed: impl IntoIterator<Item = &'f str>) -> bool {
     let paths: Vec<Vec<String>> = paths
         .split(';')
@@ -39,7 +39,7 @@ fn has_longer(paths: &[Vec<String>], chars_max: usize) -> bool {
     paths.iter().flatten().any(|part| part.len() > chars_max && part.chars().count() > chars_max)
 }
 
-/// Splits a path into segments, and resolves `.` and `..`. A `..` at the root is ignored.
+/// Splits a path into segments, resolving `.` and `..`. A `..` at the root is ignored.
 fn normalize_path(path: &str) -> Vec<String> {
     let mut plain = Vec::new();
     for part in path.split('/') {
@@ -58,11 +58,10 @@ fn matches(pattern: &[String], path: &[String]) -> bool {
         && pattern.iter().zip(path).all(|(pattern, name)| matches_segment(pattern, name))
 }
 
-/// Matches `*`, `?`, `[a-z]`, `[^a]` and `\` in the same way as Go's `path.Match`. An invalid pattern doesn't
-/// match.
+/// Matches `*`, `?`, `[a-z]`, `[^a]` and `\` like Go's `path.Match`. An invalid pattern matches nothing.
 pub(crate) fn matches_segment(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    // After a mismatch, matching continues here, and the last star matches one more character.
+    // Where to resume after a mismatch, with the last star consuming one more character.
     let (mut at, mut of, mut star) = (0, 0, None);
     loop {
         let rest = pattern.get(at..).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Masking of values in error messages from Helm and Kustomize. These messages may contain any value, and
-//! everyone with access to the Application can read them.
+//! Masks values in error messages from Helm and Kustomize. Their messages may quote any value, and everyone
+//! with access to the Application can read them.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 
-/// Replacement for a value. Its length is fixed, so it doesn't reveal the length of the value.
+/// Replacement for a value, of fixed length so as not to reveal the length of the value.
 const MASK: &str = "++++++++";
-/// Minimum length of a masked value, in bytes. Shorter values can't be distinguished from ordinary words.
+/// Minimum length of a masked value, in bytes. Shorter values look like ordinary words.
 const WORD_BYTES: usize = 4;
 /// Minimum length of a value that is masked even within a word, in bytes.
 const ANYWHERE_BYTES: usize = 8;
@@ -32,8 +32,7 @@ const PUBLIC_WORDS: [&str; 11] = [
 const SECRET: &str = "Secret";
 /// Kustomization field that generates Secrets.
 const GENERATOR: &str = "secretGenerator";
-/// Substring of `Secret` and `secretGenerator` in any spelling. Text without this substring is skipped to
-/// save time.
+/// Occurs in `Secret` and `secretGenerator` in any spelling. Text without it is skipped to save time.
 const SECRET_SUBSTRING: &str = "ecret";
 /// Parts of field names that suggest that the value is secret.
 const SECRET_NAME_PARTS: [&str; 8] =
@@ -50,7 +49,7 @@ pub(crate) struct MaskValues {
 }
 
 impl MaskValues {
-    /// Adds a value. If it has several lines, each line is masked separately.
+    /// Adds a value. Multi-line values are masked line by line.
     pub fn add(&mut self, text: &str) {
         let is_telling = |line: &&str| line.len() >= WORD_BYTES && !PUBLIC_WORDS.contains(line);
         self.texts.extend(text.lines().map(str::trim).filter(is_telling).map(str::to_owned));
@@ -61,7 +60,7 @@ impl MaskValues {
         self.texts.remove(text);
     }
 
-    /// Excludes the names in a path from masking, because they help users to locate the error.
+    /// Excludes the names in a path from masking. They help users to locate the error.
     pub fn exclude_path(&mut self, path: &str) {
         for part in path.split('/') {
             self.exclude(part);
@@ -69,7 +68,7 @@ impl MaskValues {
         }
     }
 
-    /// Returns true if a file with this name contains secrets.
+    /// Returns true if the file with this name is known to contain secrets.
     pub fn has_file(&self, name: &str) -> bool {
         self.files.contains(name)
     }
@@ -105,8 +104,8 @@ impl MaskValues {
         }
     }
 
-    /// Adds the values of a values file whose names suggest that they are secret. If the file is invalid
-    /// YAML, adds its whole content.
+    /// Adds the values of a values file whose names suggest that they are secret, or all of the file if it
+    /// isn't valid YAML.
     pub fn add_suspicious(&mut self, text: &str) {
         match serde_saphyr::from_str::<Value>(text) {
             Ok(values) => self.add_suspicious_fields(&values),
@@ -125,7 +124,7 @@ impl MaskValues {
         }
     }
 
-    /// Adds the values of Secrets. The text may contain manifests, a kustomization or inline patches.
+    /// Adds the values of Secrets in manifests, a kustomization or inline patches.
     pub fn add_secrets(&mut self, text: &str) {
         self.add_secrets_at(text, DEPTH_MAX);
     }
@@ -172,7 +171,7 @@ impl MaskValues {
         }
     }
 
-    /// Adds the values of a Secret, in both their encoded and their decoded form.
+    /// Adds the values of a Secret, both encoded and decoded.
     fn add_decoded(&mut self, held: &Value) {
         self.add_all(held);
         let texts = held.as_object().into_iter().flat_map(|fields| fields.values().filter_map(Value::as_str));
@@ -193,7 +192,7 @@ impl MaskValues {
         }
     }
 
-    /// Adds the values in a patch for Secrets. The patch itself need not contain the kind.
+    /// Adds the values in a patch for Secrets. The patch may omit the kind.
     fn add_patch(&mut self, entry: &Value) {
         if let Some(patch) = entry.get("patch").and_then(Value::as_str) {
             self.add_secret_file(patch);
@@ -212,7 +211,7 @@ impl MaskValues {
         text.lines().for_each(|line| self.add(value(line).trim().trim_matches(['"', '\''])));
     }
 
-    /// Returns the message with all values masked, including the quoted forms that tools print.
+    /// Masks all values in a message, including their quoted forms.
     pub fn mask(&self, words: &str) -> String {
         let forms: BTreeSet<String> = self.texts.iter().flat_map(|value| quoted_forms(value)).collect();
         let mut longest_first: Vec<String> = forms.into_iter().collect();
@@ -221,7 +220,7 @@ impl MaskValues {
     }
 }
 
-/// Returns the part of an entry after its key. If there is no key, returns the whole entry.
+/// Returns the part of an entry after its key, or all of it if it has no key.
 fn text_after_key(text: &str) -> &str {
     text.split_once('=').map_or(text, |(_, value)| value)
 }
@@ -237,7 +236,7 @@ fn quoted_forms(value: &str) -> Vec<String> {
         in_double.replace('\t', "\\x09"),
         quoted,
     ];
-    // If a short value were encoded, the result could match an ordinary word.
+    // The encoding of a short value might match an ordinary word.
     if value.len() >= ANYWHERE_BYTES {
         forms.push(BASE64.encode(value).trim_end_matches('=').to_owned());
         forms.push(form_urlencoded::byte_serialize(value.as_bytes()).collect());

@@ -1,11 +1,11 @@
-//! Observations of state that can change outside the process. Only one observation runs at a time.
+//! Observations of state that changes outside the process, made one at a time.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::remote::Singleflight;
 
-/// Runs observations one at a time, and stores the latest result, so that an older observation never replaces
-/// a newer one.
+/// Makes observations one at a time and keeps the latest result. An older observation never replaces a newer
+/// result.
 pub(crate) struct SharedObservations<T> {
     singleflight: Singleflight<T>,
     latest: Mutex<Option<T>>,
@@ -18,14 +18,13 @@ impl<T> Default for SharedObservations<T> {
 }
 
 impl<T: Clone> SharedObservations<T> {
-    /// Returns the latest observation, or `None` if there was no observation yet.
+    /// Returns the latest observation, if any.
     pub fn last(&self) -> Option<T> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes an observation, and returns the previous and the new one. If a caller receives an observation
-    /// that another caller started, both returned values are the new observation, so that only one caller
-    /// detects a change.
+    /// Makes an observation, and returns the previous and the new result. Callers that join an observation
+    /// started by another caller get the new result twice, so that only one caller detects a change.
     pub fn observe(&self, look: impl FnOnce(Option<T>) -> T) -> (Option<T>, T) {
         let mut before = None;
         let (found, is_own) = self.singleflight.run(|| {
@@ -50,8 +49,7 @@ mod tests {
 
     use super::*;
 
-    /// If two observations overlap, the result of the one that started later is kept, even if it ends
-    /// earlier.
+    /// If two observations overlap, the later one to start wins, even if it finishes first.
     #[test]
     fn an_older_observation_never_follows_a_newer_one() {
         let (looks, thing) = (SharedObservations::default(), AtomicU32::new(1));
@@ -63,8 +61,8 @@ mod tests {
                 looks.observe(|_| {
                     let seen = thing.load(Ordering::SeqCst);
                     begun.send(()).unwrap();
-                    // The call remains in flight until the next caller has received a result, or for a short
-                    // time if the next caller waits for this call.
+                    // Stay in flight until the next caller has its result, but not for long: it may be
+                    // waiting for this call.
                     may_go.recv_timeout(std::time::Duration::from_millis(50)).ok();
                     seen
                 })

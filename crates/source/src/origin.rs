@@ -1,4 +1,4 @@
-//! The origin of a source, which is a Git repository or a chart repository.
+//! The origin of a source: a Git repository or a chart repository.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) fn is_chart(source: &ApplicationSource) -> bool {
     !source.chart.is_empty() || source.repo_url.starts_with("oci://")
 }
 
-/// Returns the address of a source's repository. Relative paths start at `base`.
+/// Returns the address of a source's repository. Relative paths are resolved against `base`.
 pub(crate) fn source_address(source: &ApplicationSource, base: &Path) -> Result<Address, SourceError> {
     match is_chart(source) {
         true => Address::parse_chart(&source.repo_url, &source.chart),
@@ -42,7 +42,7 @@ impl Origin {
         }
     }
 
-    /// Observes the repository. Returns true if its content has changed since the previous observation.
+    /// Observes the repository. Returns true if its content has changed since the last observation.
     pub fn observe(&self) -> Result<bool, SourceError> {
         match self {
             Self::Git(repository) => repository.observe(),
@@ -50,8 +50,8 @@ impl Origin {
         }
     }
 
-    /// Observes the repository. Returns true if its content or its availability has changed since the
-    /// previous observation.
+    /// Observes the repository. Returns true if its content or availability has changed since the last
+    /// observation.
     pub fn observe_availability(&self) -> bool {
         match self {
             Self::Git(repository) => repository.observe_availability(),
@@ -59,8 +59,7 @@ impl Origin {
         }
     }
 
-    /// Returns true if a revision always refers to the same content, because it is a commit or a complete
-    /// version.
+    /// Returns true if a revision is immutable, i.e. a commit or a complete version.
     pub fn is_immutable(&self, revision: &str) -> bool {
         match self {
             Self::Git(_) => revision.len() == 40 && revision.chars().all(|c| c.is_ascii_hexdigit()),
@@ -68,7 +67,7 @@ impl Origin {
         }
     }
 
-    /// Resolves a revision to a commit or a version, according to the latest observation.
+    /// Resolves a revision to a commit or version, as of the latest observation.
     pub fn resolve(&self, source: &ApplicationSource, revision: &str) -> Result<String, SourceError> {
         match self {
             Self::Git(repository) => repository.resolve(revision),
@@ -76,8 +75,8 @@ impl Origin {
         }
     }
 
-    /// Returns an error unless the commit has a signature that the project accepts. `revision` contains the
-    /// commit, and the revisions that were resolved to it.
+    /// Fails unless the commit has a signature that the project accepts. `revision` holds the commit and the
+    /// revisions that were resolved to it.
     pub(crate) fn check_signed(
         &self,
         revision: (&str, &[&str]),

@@ -9,7 +9,7 @@ use crate::version_constraints;
 /// Prefix of the full names of tags.
 pub(crate) const TAGS: &str = "refs/tags/";
 
-/// Refs of a repository, with their targets. Two values are equal if all refs have the same targets.
+/// Refs of a repository and their targets. Equal if all refs have the same targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refs {
     pub(crate) head: Option<ObjectId>,
@@ -19,8 +19,8 @@ pub struct Refs {
 }
 
 impl Refs {
-    /// Resolves a name. The result is the target of the first match in this order: `HEAD`, a full name, a
-    /// branch, a tag, a remote-tracking branch.
+    /// Resolves a name to the first match among `HEAD`, a full name, a branch, a tag, and a remote-tracking
+    /// branch.
     pub(crate) fn find(&self, name: &str) -> Option<ObjectId> {
         if matches!(name, "" | "HEAD") {
             return self.head;
@@ -28,7 +28,7 @@ impl Refs {
         self.find_full_name(name).map(|(_, id)| *id)
     }
 
-    /// Resolves a name in Git's order: tags take precedence over branches.
+    /// Resolves a name like Git does: tags take precedence over branches.
     pub(crate) fn find_as_git(&self, name: &str) -> Option<ObjectId> {
         if matches!(name, "" | "HEAD") {
             return self.head;
@@ -43,8 +43,7 @@ impl Refs {
         prefixes.iter().find_map(|prefix| self.names.get_key_value(&format!("{prefix}{name}")))
     }
 
-    /// Returns the full name of the tag that a revision refers to. The revision is a name or a version
-    /// constraint.
+    /// Returns the full name of the tag that a revision (a name or a version constraint) refers to.
     pub(crate) fn tag(&self, revision: &str) -> Option<String> {
         let newest = self.newest_name(revision).map(|name| format!("{TAGS}{name}"));
         newest.or_else(|| {
@@ -65,7 +64,7 @@ impl Refs {
         )
     }
 
-    /// Returns the only target that starts with a prefix, or `None` if there is not exactly one.
+    /// Returns the target that starts with a prefix, or `None` unless there is exactly one.
     pub(crate) fn complete(&self, prefix: &str) -> Option<ObjectId> {
         let all = self.names.values().chain(&self.head);
         let found: BTreeSet<_> = all.filter(|id| id.to_string().starts_with(prefix)).collect();

@@ -57,18 +57,18 @@ pub struct RemoteLimits {
     pub object_bytes: usize,
     /// Maximum number of redirects for one request.
     pub redirects: u32,
-    /// Size, in bytes, below which a mirror is never recreated because of its growth. A larger mirror is
-    /// recreated if it is more than four times as large as after its first fetch.
+    /// Mirrors smaller than this, in bytes, are never recreated because of their growth. Larger ones are,
+    /// once they have grown to more than four times their size after the first fetch.
     pub mirror_bytes: u64,
     /// Number of fetches after which a mirror is recreated.
     pub mirror_fetches: usize,
-    /// Maximum total size of the Git LFS objects that are stored for a repository, in bytes. It may be
-    /// exceeded if the objects that are in use at the same time are larger.
+    /// Maximum total size of a repository's stored Git LFS objects, in bytes. It is exceeded if the objects
+    /// in use at the same time need more.
     pub lfs_bytes: u64,
 }
 
 impl Default for RemoteLimits {
-    /// Returns limits that are sufficient for slow servers and for the largest manifest repositories.
+    /// Returns limits that suffice for slow servers and the largest manifest repositories.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -87,12 +87,12 @@ impl Default for RemoteLimits {
     }
 }
 
-/// Error for a failed request. The message doesn't contain secrets.
+/// Error for a failed request. Its message contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     message: String,
     hint: &'static str,
-    /// True if local data, rather than the server's response, may have caused the error.
+    /// True if local data, not the server's response, may be at fault.
     can_be_local: bool,
     /// True if the server rejected the credentials.
     is_refused: bool,
@@ -103,7 +103,7 @@ impl Problem {
         Self { message: what.into(), hint: "", can_be_local: false, is_refused: false }
     }
 
-    /// Returns the message, and advice for fixing the problem.
+    /// Returns the message, along with advice on fixing the problem.
     pub fn into_message_and_hint(self) -> (String, &'static str) {
         (self.message, self.hint)
     }
@@ -167,7 +167,7 @@ impl Network {
         Ok(AccessSettings { blocks_loopback, ..self.current_credentials().access_to(address)? })
     }
 
-    /// Returns the access settings for a server other than the repository's own server.
+    /// Returns the access settings for a server other than the repository's own.
     pub fn access_to_other_host(&self, access: &AccessSettings, host: &str) -> AccessSettings {
         self.current_credentials().access_to_other_host(access, host)
     }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A dependency is fetched only if an option of `serve` allows its address and the project permits it. Helm
-//! and Kustomize never fetch anything. Before it calls them, Tidegate writes all files that they need to
-//! their private folder.
+//! and Kustomize never fetch anything: all files that they need are in their private folder before they
+//! start.
 
 mod allowed_sources;
 mod web_file;
@@ -28,7 +28,7 @@ use crate::{Address, Repositories, RequiredKeys, SourceError};
 pub use allowed_sources::{AllowedSources, InvalidPrefix, Prefix};
 pub(crate) use web_file::WebFile;
 
-/// Callback that returns an error with the reason if the project doesn't permit a repository.
+/// Returns an error with the reason if the project doesn't permit a repository.
 pub type RepositoryPermission = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 /// A remote dependency that was used to render manifests.
@@ -40,15 +40,14 @@ pub struct UsedDependency {
     pub source: ApplicationSource,
 }
 
-/// Fetcher of remote dependencies for one Application. It records which dependencies were used.
+/// Fetches an Application's remote dependencies, and records which of them were used.
 pub struct DependencyFetcher {
     repositories: Arc<Repositories>,
     allowed: Arc<AllowedSources>,
     /// Project of the Application.
     project: String,
     is_permitted: RepositoryPermission,
-    /// Required keys for signatures on fetched commits, and the time that is used to check whether keys have
-    /// expired.
+    /// Keys that fetched commits must be signed with, and the time to check their expiry against.
     required_signatures: Option<(RequiredKeys, Timestamp)>,
     used: Mutex<BTreeMap<(Address, String), UsedDependency>>,
 }
@@ -74,8 +73,8 @@ impl fmt::Debug for DependencyFetcher {
 }
 
 impl DependencyFetcher {
-    /// Creates a fetcher. `allowed` contains the addresses that `serve` allows, and `permits` checks the
-    /// project's permissions. If `signed` is set, fetched commits must have a valid signature.
+    /// Creates a fetcher. `allowed` lists what `serve` allows, and `permits` checks what the project permits.
+    /// If `signed` is set, fetched commits must have a valid signature.
     pub fn new(
         (repositories, allowed): (Arc<Repositories>, Arc<AllowedSources>),
         (project, permits): (String, RepositoryPermission),
@@ -91,7 +90,7 @@ impl DependencyFetcher {
         }
     }
 
-    /// Returns the dependencies that have been requested, including those that were unavailable.
+    /// Returns the dependencies requested so far, including unavailable ones.
     pub fn used_dependencies(&self) -> Vec<UsedDependency> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
@@ -107,8 +106,8 @@ impl DependencyFetcher {
         self.repositories.address_for_project(address, &self.project)
     }
 
-    /// Returns an error unless the dependency is allowed and permitted. Otherwise, returns true if redirects
-    /// to loopback addresses must be blocked.
+    /// Fails unless the dependency is allowed and permitted. Returns true if redirects to loopback addresses
+    /// must be blocked.
     fn check_allowed(
         &self,
         (address, url): (&Address, &str),
@@ -133,12 +132,12 @@ impl DependencyFetcher {
         Ok(barred.loopback)
     }
 
-    /// Returns true if remote bases are allowed from at least one address.
+    /// Returns true if remote bases are allowed from anywhere at all.
     pub(crate) fn allows_bases(&self) -> bool {
         !self.allowed.bases.is_empty()
     }
 
-    /// Returns true if chart dependencies are allowed from at least one address.
+    /// Returns true if chart dependencies are allowed from anywhere at all.
     pub(crate) fn allows_charts(&self) -> bool {
         !self.allowed.charts.is_empty()
     }
@@ -163,8 +162,7 @@ impl DependencyFetcher {
         );
         let commit = repository.resolve_name(revision)?;
         if let Some((wanted, now)) = &self.required_signatures {
-            // The revision is a name, which may be the name of an annotated tag. Version constraints aren't
-            // supported here.
+            // The name may be that of an annotated tag. Version constraints aren't supported here.
             let tag = format!("{}{revision}", crate::refs::TAGS);
             self.repositories.check_signed_in(&repository, (&commit, &[&tag]), (wanted, *now))?;
         }
@@ -182,7 +180,7 @@ impl DependencyFetcher {
         Ok(file.content()?)
     }
 
-    /// Fetches a chart that another chart depends on. Returns its version and its archive.
+    /// Fetches a chart that another chart depends on, and returns its version and archive.
     pub(crate) fn fetch_chart(&self, source: &ApplicationSource) -> Result<(String, Vec<u8>), FetchRefusal> {
         let url = source.repo_url.as_str();
         let address = self.address_for_project(Address::parse_chart(url, &source.chart)?);
@@ -212,7 +210,7 @@ impl DependencyFetcher {
     }
 }
 
-/// Returns an error if servers could interpret the path in different ways.
+/// Fails if servers could disagree on the meaning of the path.
 fn check_path(site: &RemoteLocation) -> Result<(), FetchRefusal> {
     let lower = site.path.to_ascii_lowercase();
     match ["%2e", "%2f", "%5c", "%00"].iter().find(|hidden| lower.contains(**hidden)) {

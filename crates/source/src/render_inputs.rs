@@ -1,4 +1,4 @@
-//! Inputs for rendering manifests, except for the source itself.
+//! Everything that rendering depends on, besides the source itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::repository::Repository;
 use crate::tree::Limits;
 use crate::{DependencyFetcher, RenderTarget, Tools};
 
-/// Inputs for rendering manifests, except for the source itself.
+/// Everything that rendering depends on, besides the source itself.
 #[derive(Clone, Default)]
 pub struct RenderInputs {
     /// Limits for the files of a source.
@@ -16,9 +16,9 @@ pub struct RenderInputs {
     pub tools: Tools,
     /// Target Application and cluster of the manifests.
     pub purpose: RenderTarget,
-    /// Sources by `ref`. Charts can use files of these sources as values files.
+    /// Sources by `ref`. Charts can use their files as values files.
     pub referenced: BTreeMap<String, ReferencedSource>,
-    /// Fetcher of remote dependencies. If `None`, remote dependencies cause an error.
+    /// Fetcher of remote dependencies, which are an error if it is `None`.
     pub dependencies: Option<Arc<DependencyFetcher>>,
 }
 

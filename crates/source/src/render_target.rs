@@ -1,4 +1,4 @@
-//! Target Application and cluster of rendered manifests, and the build environment variables.
+//! The Application and cluster that manifests are rendered for, and the build environment variables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,20 +21,20 @@ pub struct RenderTarget {
 /// Capabilities of the destination cluster. Charts can read them as `.Capabilities`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClusterCapabilities {
-    /// There is no destination cluster, so charts use Helm's default capabilities.
+    /// No destination cluster, so charts get Helm's default capabilities.
     #[default]
     NoCluster,
     /// The capabilities of the cluster.
     Known(Arc<Capabilities>),
-    /// The cluster hasn't been queried yet. If a chart needs capabilities, it isn't rendered, and the attempt
-    /// requests a query.
+    /// The cluster hasn't been queried yet. Charts that need its capabilities aren't rendered, and request a
+    /// query.
     NotQueried(CapabilitiesQuery),
-    /// The query failed, for the contained reason. If a chart needs capabilities, it isn't rendered, and the
-    /// attempt requests another query.
+    /// The query failed for this reason. Charts that need the capabilities aren't rendered, and request
+    /// another query.
     Unknown(String, CapabilitiesQuery),
 }
 
-/// A flag that requests a query of the cluster's capabilities. Clones share the flag.
+/// A flag, shared by its clones, that requests a query of the cluster's capabilities.
 #[derive(Clone, Debug, Default)]
 pub struct CapabilitiesQuery(Arc<AtomicBool>);
 
@@ -58,7 +58,7 @@ impl PartialEq for CapabilitiesQuery {
 
 impl Eq for CapabilitiesQuery {}
 
-/// The version of a cluster and the API versions that it serves.
+/// A cluster's version, and the API versions it serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// Version of the cluster, such as `v1.36.1`. Empty if unknown.
@@ -105,8 +105,8 @@ impl Variables {
         }
     }
 
-    /// Replaces the variables in a string. As in Go's `os.Expand`, unknown variables are replaced with an
-    /// empty string, and `$$` becomes `$`.
+    /// Replaces the variables in a string. Like in Go's `os.Expand`, unknown variables become empty, and `$$`
+    /// becomes `$`.
     pub fn replace(&self, text: &str) -> String {
         let (mut replaced, mut rest) = (String::new(), text);
         while let Some((before, after)) = rest.split_once('$') {
@@ -124,8 +124,7 @@ impl Variables {
     }
 }
 
-/// Returns the name of the variable at the start of the text (after `$`), and the length of the name in
-/// bytes, including braces.
+/// Returns the variable name at the start of the text (after `$`), and its length in bytes, including braces.
 fn parse_variable(text: &str) -> (&str, usize) {
     let is_special = |c: char| "*#$@!?-".contains(c) || c.is_ascii_digit();
     match text.chars().next() {

@@ -1,4 +1,4 @@
-//! Registry of open repositories. All users of a repository share its observations.
+//! Registry of open repositories. Everyone who uses a repository shares its observations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::{Address, AddressContext, AzureWorkload, Credentials, Listener, Remot
 /// Settings for remote repositories.
 #[derive(Clone, Debug)]
 pub struct RemoteAccess {
-    /// Folder for the mirrors. No other process may use this folder.
+    /// Folder for the mirrors, not to be shared with another process.
     pub mirrors: PathBuf,
     /// Credentials for repositories.
     pub credentials: Credentials,
@@ -27,8 +27,7 @@ pub struct RemoteAccess {
     pub limits: RemoteLimits,
     /// Path of the SSH program.
     pub ssh: PathBuf,
-    /// True if servers may have link-local addresses. In clouds, these addresses provide services such as
-    /// metadata.
+    /// True if servers may have link-local addresses, which clouds use for metadata services and the like.
     pub allows_link_local: bool,
     /// Clock that determines when temporary passwords expire.
     pub clock: Clock,
@@ -75,13 +74,13 @@ impl OpenSource {
         }
     }
 
-    /// Returns true if a revision always refers to the same content.
+    /// Returns true if a revision is immutable.
     pub fn is_immutable(&self, revision: &str) -> bool {
         matches!(&self.0, OpenSourceKind::Origin(origin) if origin.is_immutable(revision))
     }
 
-    /// Observes the repository or file. Returns true if its content or its availability has changed since the
-    /// previous observation.
+    /// Observes the repository or file. Returns true if its content or availability has changed since the
+    /// last observation.
     pub fn observe_availability(&self) -> bool {
         match &self.0 {
             OpenSourceKind::Origin(origin) => origin.observe_availability(),
@@ -90,13 +89,13 @@ impl OpenSource {
     }
 }
 
-/// Open repositories. Each repository is opened only once, and all users share it.
+/// Open repositories. Each is opened only once and shared by everyone.
 #[derive(Default)]
 pub struct Repositories {
     git: Mutex<BTreeMap<Address, Arc<Repository>>>,
     charts: Mutex<BTreeMap<Address, Arc<ChartRepository>>>,
     files: Mutex<BTreeMap<Address, Arc<WebFile>>>,
-    /// Access to remote repositories. If `None`, remote repositories cause an error.
+    /// Access to remote repositories, which are an error if it is `None`.
     network: Option<Arc<Network>>,
     /// Public keys for verifying signatures.
     keyring: RwLock<Arc<Keyring>>,
@@ -115,7 +114,7 @@ impl Repositories {
             azure,
             listener,
         } = reach;
-        // If a previous process was killed, its keys and partial downloads remain.
+        // Clean up after a process that was killed.
         remote::ssh::delete_stale_keys(&mirrors);
         remote::delete_unfinished(&mirrors);
         let credentials = RwLock::new(Arc::new(credentials));
@@ -151,7 +150,7 @@ impl Repositories {
     }
 
     /// Opens a repository that manifests refer to. `is_barred` blocks redirects to loopback addresses, unless
-    /// the repository is also the source of an Application.
+    /// an Application also has the repository as its source.
     pub(crate) fn open_fetched(
         &self,
         address: &Address,
@@ -171,8 +170,8 @@ impl Repositories {
         if let Some(repository) = known().get(address) {
             return Ok(Arc::clone(repository));
         }
-        // Opening a repository may need to wait for the disk. Don't hold the lock, so that callers for other
-        // repositories don't have to wait.
+        // Opening may block on the disk, so don't hold the lock and keep callers of other repositories
+        // waiting.
         let new = Arc::new(Repository::open(address, url, self.network.as_ref())?);
         new.set_blocks_loopback(is_barred);
         Ok(Arc::clone(known().entry(address.clone()).or_insert(new)))
@@ -201,8 +200,8 @@ impl Repositories {
         Ok(self.address_for_project(origin::source_address(source, home.base)?, home.project))
     }
 
-    /// Returns the address that a project uses. If the project has a separate Secret for the repository, this
-    /// address differs from the address for all other projects.
+    /// Returns the address as used by a project. It differs from everyone else's if the project has its own
+    /// Secret for the repository.
     pub(crate) fn address_for_project(&self, address: Address, project: &str) -> Address {
         match self.credentials() {
             Some(credentials) if !project.is_empty() => credentials.address_for_project(address, project),
@@ -210,8 +209,8 @@ impl Repositories {
         }
     }
 
-    /// Returns the addresses of the repositories that a project has separate Secrets for. The addresses are
-    /// spelled as in the Secrets.
+    /// Returns the addresses of the repositories that a project has its own Secrets for, as written in the
+    /// Secrets.
     pub fn addresses_of_project(&self, project: &str) -> Vec<String> {
         self.credentials().map(|known| known.addresses_of_project(project)).unwrap_or_default()
     }
@@ -221,9 +220,8 @@ impl Repositories {
         Some(Arc::clone(&known.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Opens a chart repository. If only manifests refer to the repository, `is_barred` specifies whether
-    /// redirects to loopback addresses are blocked. If it is `None`, the repository is the source of an
-    /// Application.
+    /// Opens a chart repository. `is_barred` says if redirects to loopback addresses are blocked, for a
+    /// repository that only manifests refer to. `None` means that it is an Application's source.
     pub(crate) fn open_charts(
         &self,
         address: &Address,
@@ -256,8 +254,8 @@ impl Repositories {
         self.network.as_ref().is_some_and(|network| network.allows_link_local)
     }
 
-    /// Returns the address of the Helm repository that a Secret declares under this name, as seen by a
-    /// project.
+    /// Returns the address of the Helm repository that a Secret visible to the project declares under this
+    /// name.
     pub(crate) fn find_chart_repository(&self, name: &str, project: &str) -> Option<String> {
         self.credentials()?.find_chart_repository(name, project)
     }
@@ -294,11 +292,10 @@ impl Repositories {
         origins.map(OpenSource::from_origin).chain(files).collect()
     }
 
-    /// Closes repositories that have no users and aren't in `used`. Deletes the mirrors of all repositories
-    /// that aren't open, including mirrors from earlier processes. If a repository is needed again later, it
-    /// is fetched again.
+    /// Closes unused repositories that aren't in `used`. Also deletes the mirrors of all repositories that
+    /// aren't open, even those left by earlier processes; they are fetched again if needed.
     pub fn keep_only(&self, used: &BTreeSet<Address>) {
-        // While the locks are held, no repository can be opened.
+        // No repository can be opened while these locks are held.
         let mut known = self.git.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|address, one| used.contains(address) || Arc::strong_count(one) > 1);
         let mut charts = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -310,9 +307,8 @@ impl Repositories {
         }
     }
 
-    /// Returns an error unless a commit has a signature that the project accepts. `names` contains the
-    /// revisions that were resolved to the commit. If one of them is an annotated tag, the tag must be signed
-    /// instead.
+    /// Fails unless a commit has a signature that the project accepts. `names` holds the revisions that were
+    /// resolved to the commit. If there is an annotated tag among them, it must be signed instead.
     pub fn check_signed<'h>(
         &self,
         (source, home): (&ApplicationSource, impl Into<AddressContext<'h>>),
@@ -335,7 +331,7 @@ impl Repositories {
         repository.check_signed(revision, &keyring, wanted)
     }
 
-    /// Sets the credentials and the public keys. Returns true if the public keys have changed.
+    /// Sets the credentials and public keys. Returns true if the latter have changed.
     pub fn set_credentials(&self, credentials: Credentials) -> bool {
         let is_other = {
             let mut keyring = self.keyring.write().unwrap_or_else(PoisonError::into_inner);
@@ -355,7 +351,7 @@ impl Repositories {
         is_other
     }
 
-    /// Cancels all current and future requests to servers. They return an error.
+    /// Cancels all current and future requests to servers, which then fail.
     pub fn stop(&self) {
         if let Some(network) = &self.network {
             network.attempts.stop();

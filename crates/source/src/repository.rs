@@ -37,7 +37,7 @@ enum Store {
 #[derive(Clone, PartialEq)]
 struct Observation {
     refs: Result<Arc<Refs>, SourceError>,
-    /// True if Git LFS is enabled, because this affects the content of files.
+    /// True if Git LFS is enabled. It affects the content of files.
     enables_lfs: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct File {
 
 impl Repository {
     /// Opens the repository at an address. `url` is the `repoURL` for messages. Without a network, remote
-    /// repositories cause an error.
+    /// repositories are an error.
     pub(crate) fn open(
         address: &Address,
         url: &str,
@@ -98,8 +98,8 @@ impl Repository {
         SourceError::Read { repository: self.address.to_string(), reason: git_error_text(error) }
     }
 
-    /// Observes the refs. Returns true if they have changed since the previous observation, and false for the
-    /// first observation.
+    /// Observes the refs. Returns true if they have changed since the last observation, and false the first
+    /// time.
     ///
     /// # Errors
     ///
@@ -111,8 +111,8 @@ impl Repository {
         found.refs.map(|_| moved)
     }
 
-    /// Observes the refs. Returns true if the refs or the availability of the repository have changed since
-    /// the previous observation.
+    /// Observes the refs. Returns true if they or the repository's availability have changed since the last
+    /// observation.
     pub fn observe_availability(&self) -> bool {
         let (before, found) = self.observations.observe(|_| self.observe_refs());
         before.map_or(found.refs.is_err(), |before| before != found)
@@ -133,16 +133,15 @@ impl Repository {
         self.observations.last().unwrap_or_else(|| self.observations.observe(|_| self.observe_refs()).1).refs
     }
 
-    /// Resolves a revision to a commit, according to the latest observation. The revision is a commit, a
-    /// version constraint, a branch, a tag, or an abbreviated commit. A version constraint selects the newest
-    /// matching tag. An empty revision selects `HEAD`.
+    /// Resolves a revision to a commit, as of the latest observation. It may be a commit (possibly
+    /// abbreviated), a branch, a tag, or a version constraint, which selects the newest matching tag. Empty
+    /// means `HEAD`.
     pub fn resolve(&self, revision: &str) -> Result<String, SourceError> {
-        // As in Argo CD, a version constraint takes precedence over a branch that has the same name.
+        // As in Argo CD, version constraints take precedence over branches of the same name.
         self.resolve_as(revision, |refs| refs.newest(revision).or_else(|| refs.find(revision)))
     }
 
-    /// Resolves a name in the same way as Git: as a commit, a tag or a branch, in this order. An empty name
-    /// selects `HEAD`.
+    /// Resolves a name like Git does: as a commit, a tag or a branch, in this order. Empty means `HEAD`.
     pub(crate) fn resolve_name(&self, name: &str) -> Result<String, SourceError> {
         self.resolve_as(name, |refs| refs.find_as_git(name))
     }
@@ -168,14 +167,14 @@ impl Repository {
             Store::Local(opened) => {
                 let commit = opened.use_cached(|git| {
                     let found = named.map_or_else(|| git.rev_parse_single(revision).map(gix::Id::detach), Ok);
-                    // The object may be an annotated tag, which must be resolved to its commit.
+                    // An annotated tag still has to be peeled to its commit.
                     let commit = found.and_then(|id| git.find_object(id)?.peel_to_commit());
                     commit.map(|commit| commit.id().to_string())
                 });
                 commit.map_err(|error| self.error(&error))?.map_err(|_| unknown())
             }
-            // For annotated tags, the server has listed the commits. It isn't known yet if any other object
-            // is a commit, but fetching it fails otherwise.
+            // The server has listed the commits of annotated tags. Any other object might not be a commit, in
+            // which case fetching it fails.
             Store::Remote(remote) => {
                 let started = revision.to_ascii_lowercase();
                 let found = named.or_else(|| refs.complete(&started)).or_else(|| remote.complete(&started));
@@ -186,7 +185,7 @@ impl Repository {
         }
     }
 
-    /// Calls a function with a repository that contains a commit with all of its files.
+    /// Calls a function with a repository that has a commit and all of its files.
     fn with_commit<T>(
         &self,
         commit: &str,
@@ -236,7 +235,7 @@ impl Repository {
         Ok(None)
     }
 
-    /// Calls a function with a repository that contains a commit and, if given, one of its annotated tags.
+    /// Calls a function with a repository that has a commit and, if given, an annotated tag of it.
     pub(crate) fn with_object<T>(
         &self,
         commit: &str,
@@ -256,7 +255,7 @@ impl Repository {
         SourceError::NoRevision { repository: self.address.to_string(), revision: commit.to_owned() }
     }
 
-    /// Calls a function with a commit. If a damaged mirror must be recreated, the function is called again.
+    /// Calls a function with a commit. It is called again if a damaged mirror had to be recreated.
     pub(crate) fn with_reader<T>(
         &self,
         commit: &str,
@@ -266,8 +265,8 @@ impl Repository {
         self.with_reader_and_lfs((commit, self.enables_lfs()), limits, using)
     }
 
-    /// Calls a function with a commit. If Git LFS is enabled and objects are missing, fetches them, discards
-    /// the function's result, and calls the function again.
+    /// Calls a function with a commit. If Git LFS objects turn out to be missing, fetches them, discards the
+    /// result and calls the function again.
     pub(crate) fn with_reader_and_lfs<T>(
         &self,
         (commit, enables_lfs): (&str, bool),
@@ -286,7 +285,7 @@ impl Repository {
                 lookup.start_reading();
                 using(reader)
             });
-            // Missing objects may be the cause of other errors, so fetch them before returning an error.
+            // Missing objects may have caused other errors, so fetch them before giving up.
             if lookup.is_complete() || matches!(done, Err(SourceError::Lfs(_) | SourceError::Limit { .. })) {
                 return done;
             }

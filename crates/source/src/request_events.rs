@@ -1,4 +1,4 @@
-//! Events for requests to Git servers. Metrics are derived from these events.
+//! Events for requests to Git servers, from which metrics are derived.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub enum RequestKind {
     Fetch,
 }
 
-/// Event for a request that has ended, successfully or not.
+/// Event for a finished request, successful or not.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestEvent<'a> {
     /// Address of the repository. Its `Display` output doesn't contain credentials.
@@ -43,8 +43,8 @@ impl fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Creates a listener that calls `listen` after each request. The calls are synchronous, and several
-    /// threads may call at the same time.
+    /// Creates a listener that calls `listen` after each request: synchronously, and possibly from several
+    /// threads at once.
     pub fn new(listen: impl Fn(RequestEvent<'_>) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(listen)))
     }

@@ -1,4 +1,4 @@
-//! Conversion of external text to a form that is safe in messages.
+//! Makes external text safe to show in messages.
 
 /// Maximum length of external text in a message, in characters.
 pub(crate) const TEXT_MAX: usize = 300;
@@ -13,8 +13,8 @@ pub(crate) fn to_line(text: &str) -> String {
     line.chars().take(TEXT_MAX).chain(['…']).collect()
 }
 
-/// Converts text to a single line. If it is too long, omits the middle, because programs print their task
-/// first and the cause of an error last.
+/// Converts text to a single line. If it is too long, the middle is dropped, because programs print their
+/// task first and the cause of an error last.
 pub(crate) fn to_line_keeping_ends(text: &str) -> String {
     const BEGIN: usize = TEXT_MAX / 3;
     let line: Vec<char> = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -1,6 +1,6 @@
-//! Files with source overrides, in the folder of the source. `.argocd-source.yaml` applies to all
-//! Applications, followed by `.argocd-source-NAME.yaml` for the Application NAME. The files contain fields of
-//! `spec.source`, and are applied as merge patches (RFC 7396).
+//! Source overrides in files in the source's folder: `.argocd-source.yaml` for all Applications, and then
+//! `.argocd-source-NAME.yaml` for the Application NAME. They contain fields of `spec.source` and are applied
+//! as merge patches (RFC 7396).
 
 use serde_json::{Map, Value};
 use tidegate_model::argo::ApplicationSource;
@@ -11,15 +11,15 @@ use crate::tree::{CommitReader, join_paths};
 /// Prefix of the names of these files.
 const PREFIX: &str = ".argocd-source";
 
-/// Returns true if a file contains source overrides, so it isn't a manifest.
+/// Returns true if a file holds source overrides and is therefore not a manifest.
 pub(crate) fn is_overrides_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let rest = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(".yaml"));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// Applies the overrides in a source's folder to the source. Overrides can't change the repository, the path
-/// or the revision. `folder` contains the path of the folder, and `names` the names of its entries.
+/// Applies the overrides in a source's folder to the source. They can't change its repository, path or
+/// revision. `folder` is the path of the folder and `names` are its entries.
 pub(crate) fn apply_overrides(
     source: &ApplicationSource,
     reader: &CommitReader<'_>,

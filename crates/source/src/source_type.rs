@@ -1,12 +1,12 @@
-//! Types of sources: directory, Helm or Kustomize. The type is specified by the source or detected from the
-//! source's folder.
+//! Types of sources: directory, Helm or Kustomize. The source specifies its type, or it is detected from the
+//! files in its folder.
 
 use serde_json::Value;
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
 
 use crate::SourceError;
 
-/// Type of a source, which determines how its manifests are obtained.
+/// Type of a source, which decides how its manifests are obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SourceType {
     /// Plain manifests.
@@ -28,7 +28,7 @@ impl SourceType {
     }
 }
 
-/// File names of kustomizations, in the order of Kustomize's search.
+/// File names of kustomizations, in Kustomize's search order.
 pub(crate) const KUSTOMIZATION_FILES: [&str; 3] =
     ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 /// File that describes a chart.
@@ -38,7 +38,7 @@ fn unsupported_source(what: impl Into<String>) -> SourceError {
     SourceError::Unsupported { what: what.into(), why: String::new() }
 }
 
-/// Returns true if a section is set and contains values. Other programs may also write empty sections.
+/// Returns true if a section is set and not empty. Some programs write empty sections.
 fn is_set<T: Default + PartialEq>(part: Option<&T>) -> bool {
     part.is_some_and(|part| *part != T::default())
 }
@@ -53,8 +53,7 @@ fn is_not_empty(value: &Value) -> bool {
     }
 }
 
-/// Returns the type that a source specifies, or `None` if it doesn't specify one. Returns an error if the
-/// source uses unsupported features.
+/// Returns the type that a source specifies, if any. Fails if the source uses unsupported features.
 pub(crate) fn explicit_type(source: &ApplicationSource) -> Result<Option<SourceType>, SourceError> {
     let asked = [
         (source.plugin.as_ref().is_some_and(is_not_empty), "a config management plugin (source.plugin)"),
@@ -92,8 +91,8 @@ pub(crate) fn explicit_type(source: &ApplicationSource) -> Result<Option<SourceT
     }
 }
 
-/// Returns the type that a source specifies. If it doesn't specify one, detects the type from the file names
-/// in the source's folder.
+/// Returns the type that a source specifies or, failing that, the type detected from the file names in its
+/// folder.
 pub(crate) fn detect_type(source: &ApplicationSource, names: &[String]) -> Result<SourceType, SourceError> {
     let said = explicit_type(source)?;
     let has = |wanted: &str| names.iter().any(|name| name == wanted);

@@ -29,7 +29,7 @@ pub(crate) use working_folder::{SOURCE_FOLDER, WorkingFolder, file_paths, visit_
 /// Resource limits for one call of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolLimits {
-    /// Maximum time of a call. Afterward, the tool is killed.
+    /// Maximum duration of a call, after which the tool is killed.
     pub time: Duration,
     /// Maximum memory of the tool, in bytes.
     pub memory: u64,
@@ -39,16 +39,15 @@ pub struct ToolLimits {
     pub concurrency: usize,
 }
 
-/// Maximum time to wait until killed tools have exited. This may take a while on a busy system.
+/// Maximum time to wait for killed tools to exit, which can be slow on a busy system.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
-/// Maximum memory of a tool, in bytes, if the container's memory isn't limited.
+/// Maximum memory of a tool, in bytes, if the container has no memory limit.
 const MEMORY: u64 = 1 << 30;
 /// Minimum memory that the tools need, in bytes.
 const MEMORY_MIN: u64 = 128 << 20;
 
 impl Default for ToolLimits {
-    /// Returns Argo CD's time limit. The other limits are ten times as high as the needs of the largest
-    /// charts in use.
+    /// Returns Argo CD's time limit, and ten times what the largest charts in use need for everything else.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let (memory, at_once) = share_resources(memory_limit::container_memory_limit(), cores);
@@ -56,8 +55,8 @@ impl Default for ToolLimits {
     }
 }
 
-/// Returns the maximum memory of a tool and the maximum number of concurrent calls. If the container's memory
-/// is limited, all tools together use at most half of it. Otherwise, the kernel might kill this process, too.
+/// Returns the maximum memory per tool and the maximum number of concurrent calls. If the container's memory
+/// is limited, all tools together get at most half of it, or else the kernel might kill this process as well.
 fn share_resources(container: Option<u64>, cores: usize) -> (u64, usize) {
     let Some(half) = container.map(|bytes| bytes / 2).filter(|bytes| *bytes > 0) else {
         return (MEMORY, cores);
@@ -74,7 +73,7 @@ pub struct Tools {
     pub helm: Option<PathBuf>,
     /// Path of `kustomize` or `kubectl`. If `None`, both are looked up on the `PATH`.
     pub kustomize: Option<PathBuf>,
-    /// Folder for working folders. No other process may use this folder.
+    /// Parent of the working folders, not to be shared with another process.
     pub folder: PathBuf,
     /// Resource limits for one call of a tool.
     pub limits: ToolLimits,
@@ -87,24 +86,24 @@ pub struct Tools {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tool {
     pub program: PathBuf,
-    /// String that identifies the program, and changes if the program is replaced.
+    /// Identifies the program. Changes if the program is replaced.
     pub identity: String,
 }
 
 impl Tools {
-    /// Creates tools that are searched on the `PATH` and work in the given folder.
+    /// Creates tools that are looked up on the `PATH` and work in `folder`.
     pub fn new(folder: PathBuf) -> Self {
         working_folder::delete_stale_folders(&folder);
         Self { folder, ..Self::default() }
     }
 
-    /// Returns true if the operating system can restrict the files that tools may access.
+    /// Returns true if the operating system can restrict the tools' file access.
     pub fn are_confined() -> bool {
         tidegate_program::confines_files()
     }
 
-    /// Kills running tools. Waits until they have exited and their working folders have been deleted. Later
-    /// calls end immediately.
+    /// Kills running tools, and waits until they have exited and their folders are gone. Later calls fail
+    /// immediately.
     pub fn stop(&self) {
         self.attempts.stop();
         self.workshops.wait_until_closed(STOP_WITHIN);
@@ -131,8 +130,8 @@ impl Tools {
     }
 }
 
-/// Returns the configured program or, without a configured path, the first match on the `PATH`. The result
-/// isn't cached, because a program may be installed later.
+/// Returns the configured program, or the first match on the `PATH`. The result isn't cached, in case the
+/// program gets installed later.
 fn find_tool(given: Option<&Path>, names: &[&str]) -> Option<Tool> {
     if let Some(given) = given {
         return tool_at(given);

@@ -19,12 +19,12 @@ pub struct Limits {
     pub depth: u64,
     /// Maximum total size of the manifests, in bytes.
     pub bytes: u64,
-    /// Maximum number of links that are followed in a row.
+    /// Maximum number of links to follow in a row.
     pub links: u64,
 }
 
 impl Default for Limits {
-    /// Returns limits that are many times the size of the largest folders in use.
+    /// Returns limits that exceed the largest folders in use many times over.
     fn default() -> Self {
         Self { entries: 100_000, depth: 64, bytes: 64 << 20, links: 8 }
     }
@@ -45,7 +45,7 @@ impl TreeEntry {
     }
 }
 
-/// Minimum number of entries in a cached folder. Reading a smaller folder is as fast as finding it in the
+/// Minimum number of entries to cache a folder. Smaller folders are read as fast as they are found in the
 /// cache.
 const CACHED_ENTRIES_MIN: usize = 64;
 /// Maximum number of folders in the cache.
@@ -53,16 +53,15 @@ const CACHED_FOLDERS_MAX: usize = 8;
 /// Maximum number of entries in a cached folder.
 const CACHED_ENTRIES_MAX: usize = 50_000;
 
-/// Cache of large folders. Often, the folders of many Applications have the same parent folder, so each
-/// lookup reads that parent folder. Tree objects are immutable, so cached folders are always valid.
+/// Cache of large folders. Many Applications often share a parent folder, which every lookup reads. Tree
+/// objects are immutable, so entries never become stale.
 #[derive(Default)]
 pub(crate) struct TreeCache(Mutex<VecDeque<(ObjectId, Arc<CachedFolder>)>>);
 
 /// Entries of a folder in Git's order.
 struct CachedFolder {
     entries: Vec<TreeEntry>,
-    /// Position of each entry by name. Only a malformed tree can contain a name several times, and the first
-    /// entry then takes precedence.
+    /// Position of each entry by name. In a malformed tree with repeated names, the first entry wins.
     index: HashMap<String, usize>,
 }
 
@@ -95,7 +94,7 @@ impl TreeCache {
     }
 }
 
-/// Reader of the folders and files of one commit. Follows links.
+/// Reads the folders and files of a commit, following links.
 pub(crate) struct CommitReader<'r> {
     pub git: &'r Repository,
     pub repository: &'r Address,
@@ -104,8 +103,7 @@ pub(crate) struct CommitReader<'r> {
     /// Root tree of the commit.
     pub root: ObjectId,
     pub limits: &'r Limits,
-    /// Lookup that replaces Git LFS pointers with the content of their objects. `None` if Git LFS is
-    /// disabled.
+    /// Replaces Git LFS pointers with the content of their objects. `None` if Git LFS is disabled.
     pub lfs: Option<&'r Lookup<'r>>,
 }
 
@@ -131,7 +129,7 @@ impl CommitReader<'_> {
         Ok(entries)
     }
 
-    /// Returns the entry of a folder with this name.
+    /// Returns the entry with this name in a folder.
     fn entry(&self, tree: ObjectId, name: &str) -> Result<Option<TreeEntry>, SourceError> {
         if let Some(folder) = self.trees.find(tree) {
             return Ok(folder.find(name));
@@ -139,7 +137,7 @@ impl CommitReader<'_> {
         Ok(self.entries(tree)?.into_iter().find(|entry| entry.path == name))
     }
 
-    /// Returns the names of a folder's entries, including subfolders, in Git's order.
+    /// Returns the names of a folder's entries, subfolders included, in Git's order.
     pub fn names(&self, folder: ObjectId) -> Result<Vec<String>, SourceError> {
         Ok(self.entries(folder)?.into_iter().map(|entry| entry.path).collect())
     }
@@ -166,8 +164,8 @@ impl CommitReader<'_> {
         Ok((plain, tree))
     }
 
-    /// Calls a function with each entry of a folder that isn't a folder. With `recurse`, includes the entries
-    /// of subfolders.
+    /// Calls a function with each entry of a folder that isn't a folder itself. `recurse` includes
+    /// subfolders.
     fn walk(
         &self,
         folder: ObjectId,
@@ -198,8 +196,8 @@ impl CommitReader<'_> {
         Ok(())
     }
 
-    /// Returns the entries of a folder that aren't folders, sorted by path. With `recurse`, includes the
-    /// entries of subfolders.
+    /// Returns the entries of a folder that aren't folders themselves, sorted by path. `recurse` includes
+    /// subfolders.
     pub fn list(&self, folder: ObjectId, path: &str, recurse: bool) -> Result<Vec<TreeEntry>, SourceError> {
         let mut listed = Vec::new();
         self.walk(folder, path, recurse, |entry| {
@@ -220,8 +218,7 @@ impl CommitReader<'_> {
         Ok(listed)
     }
 
-    /// Returns the paths of all files in the commit, in sorted order. Files in submodules aren't part of the
-    /// commit.
+    /// Returns the paths of all files in the commit, sorted. Files in submodules aren't part of it.
     pub fn paths(&self) -> Result<Vec<String>, SourceError> {
         let mut paths = Vec::new();
         self.walk(self.root, ".", true, |entry| {
@@ -234,7 +231,7 @@ impl CommitReader<'_> {
         Ok(paths)
     }
 
-    /// Returns the path that a link refers to. Returns an error if the path is outside the repository.
+    /// Returns the path that a link points to. Fails if it is outside the repository.
     fn target(&self, path: &str, link: ObjectId) -> Result<String, SourceError> {
         let content = self.blob(path, link)?;
         let target = String::from_utf8_lossy(&content).into_owned();
@@ -243,7 +240,7 @@ impl CommitReader<'_> {
         inside.ok_or_else(|| SourceError::Link { path: path.to_owned(), target })
     }
 
-    /// Returns the content of an entry, or `None` if the entry is a link to a folder. Follows links.
+    /// Returns the content of an entry, following links, or `None` for a link to a folder.
     pub fn content(&self, path: &str, entry: &TreeEntry) -> Result<Option<Vec<u8>>, SourceError> {
         let (at, found) = self.resolve_links(path, entry)?;
         if !matches!(found.kind, EntryKind::Blob | EntryKind::BlobExecutable) {
@@ -256,7 +253,7 @@ impl CommitReader<'_> {
         }
     }
 
-    /// Follows the links of an entry. Returns the path and the entry of the final target.
+    /// Follows the links of an entry to the path and entry of the final target.
     pub fn resolve_links(&self, path: &str, entry: &TreeEntry) -> Result<(String, TreeEntry), SourceError> {
         let (mut at, mut found) = (path.to_owned(), entry.clone());
         let mut left = self.limits.links;
@@ -270,13 +267,13 @@ impl CommitReader<'_> {
         Ok((at, found))
     }
 
-    /// Returns the tree of the folder at a normalized path, or `None` if there is no such folder.
+    /// Returns the tree of the folder at a normalized path, if it exists.
     pub fn find_folder(&self, path: &str) -> Result<Option<ObjectId>, SourceError> {
         let found = self.lookup(path)?;
         Ok(found.filter(|entry| entry.kind == EntryKind::Tree).map(|entry| entry.id))
     }
 
-    /// Returns the entry at a normalized path in the commit, or `None` if there is no such entry.
+    /// Returns the entry at a normalized path in the commit, if it exists.
     pub fn lookup(&self, path: &str) -> Result<Option<TreeEntry>, SourceError> {
         let mut found = TreeEntry { path: String::new(), id: self.root, kind: EntryKind::Tree };
         for part in path_segments(path) {
@@ -291,7 +288,7 @@ impl CommitReader<'_> {
         Ok(Some(found))
     }
 
-    /// Returns the content of a blob. Returns an error if the blob is too large.
+    /// Returns the content of a blob. Fails if it is too large.
     fn blob(&self, path: &str, id: ObjectId) -> Result<Vec<u8>, SourceError> {
         let header = self.git.find_header(id).map_err(|error| self.error(&error))?;
         if header.size() > self.limits.bytes {
@@ -302,7 +299,7 @@ impl CommitReader<'_> {
     }
 }
 
-/// Joins the path of a folder and a path relative to the folder.
+/// Joins a folder's path and a path relative to it.
 pub(crate) fn join_paths(folder: &str, below: &str) -> String {
     if folder.is_empty() { below.to_owned() } else { format!("{folder}/{below}") }
 }
@@ -311,8 +308,7 @@ pub(crate) fn path_segments(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| !part.is_empty())
 }
 
-/// Joins a folder and a path, and resolves `.` and `..`. Returns `None` if the result is outside the
-/// repository.
+/// Joins a folder and a path, resolving `.` and `..`. Returns `None` if the result is outside the repository.
 pub(crate) fn resolve_path(folder: &str, path: &str) -> Option<String> {
     let mut plain: Vec<&str> = path_segments(folder).collect();
     for part in path_segments(path) {

@@ -1,9 +1,9 @@
-//! Version constraints in `targetRevision`, which select the newest matching tag. The rules are those of the
-//! Go package Masterminds/semver, which Argo CD uses.
+//! Version constraints in `targetRevision`, which select the newest matching tag. The rules are those of
+//! Masterminds/semver, the Go package that Argo CD uses.
 
 use std::cmp::Ordering;
 
-/// A version, as found in a tag. It may start with `v`. Its minor and patch components may be missing.
+/// A version, as found in a tag. It may start with `v` and lack the minor and patch components.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Version {
     /// Major, minor and patch component.
@@ -50,11 +50,11 @@ const OPERATORS: [(&str, Operator); 11] = [
     ("~", Operator::Tilde),
     ("^", Operator::Caret),
 ];
-/// Maximum number of comparisons in a constraint. In practice, constraints have far fewer.
+/// Maximum number of comparisons in a constraint, far more than are used in practice.
 const COMPARISONS_MAX: usize = 64;
 
-/// Returns the newest tag that satisfies a constraint. Returns `None` if there is no such tag, or if the text
-/// isn't a constraint. A version such as `1.2` or `v1.2.3` is the name of a tag rather than a constraint.
+/// Returns the newest tag that satisfies a constraint, or `None` if there isn't any or the text isn't a
+/// constraint. A version such as `1.2` or `v1.2.3` is the name of a tag, not a constraint.
 pub(crate) fn newest_version<'t>(
     constraint: &str,
     tags: impl IntoIterator<Item = &'t str>,
@@ -65,20 +65,19 @@ pub(crate) fn newest_version<'t>(
     let constraint = Constraint::parse(constraint)?;
     let versions = tags.into_iter().filter_map(|tag| Some((Version::parse(tag)?, tag)));
     let allowed = versions.filter(|(version, _)| constraint.allows(version));
-    // If several tags have the same version, such as 1.0 and v1.0.0, the first tag takes precedence.
+    // Of several tags for the same version, such as 1.0 and v1.0.0, the first wins.
     let newest =
         allowed.reduce(|best, one| if one.0.compare(&best.0) == Ordering::Greater { one } else { best });
     newest.map(|(_, tag)| tag)
 }
 
-/// Returns true if a constraint allows a version. Returns false if the text is a version rather than a
-/// constraint.
+/// Returns true if a constraint allows a version. Always false if the text is itself a version.
 pub fn allows(constraint: &str, version: &str) -> bool {
     newest_version(constraint, [version]).is_some()
 }
 
-/// Returns true if a version satisfies a constraint, or equals the text if it isn't a constraint. An empty
-/// constraint allows every version.
+/// Returns true if a version satisfies a constraint, or equals the text if it isn't a constraint. Empty
+/// allows everything.
 pub(crate) fn satisfies(constraint: &str, version: &str) -> bool {
     let constraint = if constraint.trim().is_empty() { "*" } else { constraint };
     match (Constraint::parse(constraint), Version::parse(version)) {
@@ -93,7 +92,7 @@ pub(crate) fn is_full_version(text: &str) -> bool {
     Version::parse(text).is_some() && numbers.matches('.').count() == 2
 }
 
-/// A list of alternatives. An alternative is a list of comparisons that must all be true.
+/// Alternatives, each a list of comparisons that must all be true.
 struct Constraint(Vec<Vec<Comparison>>);
 
 impl Constraint {
@@ -105,8 +104,7 @@ impl Constraint {
 
     fn allows(&self, version: &Version) -> bool {
         self.0.iter().any(|list| {
-            // If one comparison of an alternative contains a prerelease, the whole alternative allows
-            // prereleases.
+            // A prerelease in any comparison allows prereleases for the whole alternative.
             let names_one = list.iter().any(|one| !one.version.prerelease.is_empty());
             (version.prerelease.is_empty() || names_one) && list.iter().all(|one| one.allows(version))
         })
@@ -138,7 +136,7 @@ fn parse_list(text: &str) -> Option<Vec<Comparison>> {
 }
 
 impl Version {
-    /// Parses the version in a tag. It must have a major component, and no component may be a wildcard.
+    /// Parses the version in a tag. It must have a major component and no wildcards.
     fn parse(text: &str) -> Option<Self> {
         let is_open = |c: char| "xX*".contains(c);
         let numbers = text.split(['-', '+']).next()?;
@@ -222,7 +220,7 @@ impl Comparison {
     fn allows(&self, version: &Version) -> bool {
         let (given, wanted) = (self.component_count, &self.version);
         let order = version.compare(wanted);
-        // Only the components that the constraint specifies are compared.
+        // Compare only as many components as the constraint specifies.
         let same = |count: usize| version.numbers.iter().take(count).eq(wanted.numbers.iter().take(count));
         let is_open = given < 3;
         match self.operator {
@@ -245,7 +243,7 @@ impl Comparison {
             Operator::LessOrEqual if is_open => same(given) || order != Ordering::Greater,
             Operator::LessOrEqual => order != Ordering::Greater,
             Operator::Caret => {
-                // All components up to the first one that isn't zero must be equal.
+                // Everything up to the first nonzero component must be equal.
                 let first = wanted.numbers.iter().take(given).position(|number| *number > 0);
                 order != Ordering::Less && same(first.map_or(given, |at| at + 1))
             }

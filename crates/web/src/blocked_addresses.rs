@@ -7,11 +7,10 @@ use hyper_util::client::legacy::connect::dns::Name;
 use tidegate_model::Host;
 use tower::util::BoxCloneSyncService;
 
-/// Reason why a link-local address is blocked. The text is also used to recognize this error inside a
-/// connection error.
+/// Reason why a link-local address is blocked. Also serves to recognize this error inside a connection error.
 pub const LINK_LOCAL_REASON: &str =
     "its host is a link-local or cloud metadata address; such addresses are blocked";
-/// Reason why a loopback address is blocked. The text is also used to recognize this error.
+/// Reason why a loopback address is blocked. Also serves to recognize this error.
 pub const LOOPBACK_REASON: &str =
     "its host is a loopback address; such addresses are blocked for URLs in manifests";
 
@@ -24,10 +23,9 @@ pub type Resolver = BoxCloneSyncService<Name, std::vec::IntoIter<SocketAddr>, io
 /// Set of blocked addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockedAddresses {
-    /// True if link-local addresses are blocked. At these addresses, clouds run metadata services that
-    /// respond to every client.
+    /// True if link-local addresses are blocked. Clouds run metadata services there, which answer any client.
     pub link_local: bool,
-    /// True if loopback addresses are blocked. Local services often trust every local client.
+    /// True if loopback addresses are blocked. Local services often trust any local client.
     pub loopback: bool,
 }
 
@@ -35,7 +33,7 @@ impl BlockedAddresses {
     /// Blocks only link-local addresses.
     pub const LINK_LOCAL: Self = Self { link_local: true, loopback: false };
 
-    /// Returns the reason why an address is blocked, or `None` if the address isn't blocked.
+    /// Returns the reason why an address is blocked, or `None` if it isn't.
     pub fn blocked_reason(self, address: IpAddr) -> Option<&'static str> {
         match () {
             () if self.link_local && is_link_local(address) => Some(LINK_LOCAL_REASON),
@@ -44,15 +42,15 @@ impl BlockedAddresses {
         }
     }
 
-    /// Returns the reason why a host is blocked, if the host is an IP address. Host names are checked when
-    /// they are resolved.
+    /// Returns the reason why a host is blocked, if it is an IP address. Names are checked when they are
+    /// resolved.
     pub fn blocked_host_reason(self, host: &str) -> Option<&'static str> {
         self.blocked_reason(parse_ip_host(host)?)
     }
 }
 
-/// Returns the address if a host is an IP address in any notation. Proxies and the C library also accept
-/// notations such as `127.1`.
+/// Parses a host that is an IP address in any notation, including those such as `127.1` that proxies and the
+/// C library accept.
 fn parse_ip_host(host: &str) -> Option<IpAddr> {
     Host::parse(host).ip()
 }
@@ -62,7 +60,7 @@ pub fn link_local_ip(host: &str) -> Option<IpAddr> {
     parse_ip_host(host).filter(|address| is_link_local(*address))
 }
 
-/// Returns true if a host is this machine, specified either as a loopback address or as `localhost`.
+/// Returns true if a host is this machine, i.e. a loopback address or `localhost`.
 pub fn is_local_host(host: &str) -> bool {
     match Host::parse(host) {
         Host::Ip(address) => is_loopback(address),
@@ -84,7 +82,7 @@ fn is_link_local(address: IpAddr) -> bool {
     }
 }
 
-/// Returns true for loopback addresses, and for unspecified addresses, which also refer to this machine.
+/// Returns true for loopback addresses, and for unspecified ones, which also refer to this machine.
 fn is_loopback(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(four) => four.is_loopback() || four.octets().starts_with(&[0]),
@@ -98,7 +96,7 @@ fn is_loopback(address: IpAddr) -> bool {
 pub(crate) fn blocking_resolver(barred: BlockedAddresses) -> Resolver {
     Resolver::new(tower::service_fn(move |name: Name| async move {
         let found: Vec<_> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-        // Reject the name if any of its addresses is blocked, because an attacker may control the name.
+        // An attacker may control the name, so a single blocked address is enough to reject it.
         match found.iter().find_map(|address| barred.blocked_reason(address.ip())) {
             Some(reason) => Err(io::Error::other(reason)),
             None => Ok(found.into_iter()),

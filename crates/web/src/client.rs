@@ -19,13 +19,13 @@ use crate::trust::Tls;
 
 /// Error that a connection returns.
 pub type ConnectionError = Box<dyn Error + Send + Sync>;
-/// Service that connects to the server at an address, directly or through a proxy.
+/// Service that connects to a server, directly or through a proxy.
 pub type Transport = BoxCloneSyncService<Uri, TokioIo<TcpStream>, ConnectionError>;
 /// HTTP client for `https` and `http`.
 pub type Client = legacy::Client<HttpsConnector<Transport>, Full<Bytes>>;
 
-/// Creates a connector with a time limit. If a name resolves to a blocked address, the connector rejects the
-/// name and states the reason, such as [`crate::LINK_LOCAL_REASON`].
+/// Creates a connector with a time limit. Names that resolve to a blocked address are rejected with a reason
+/// such as [`crate::LINK_LOCAL_REASON`].
 pub fn create_connector(within: Duration, barred: BlockedAddresses) -> HttpConnector<Resolver> {
     let mut tcp = HttpConnector::new_with_resolver(blocking_resolver(barred));
     tcp.enforce_http(false);
@@ -45,7 +45,7 @@ pub fn create_client(tls: &Tls, way: Transport) -> Client {
     legacy::Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build(connector)
 }
 
-/// Returns the root cause of an error. The outer layers state only that an error occurred.
+/// Returns the root cause of an error. The outer layers say only that something failed.
 pub fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

@@ -6,8 +6,7 @@ use http::header::{DATE, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use jiff::fmt::rfc2822;
 
-/// Headers that contain the number of remaining requests, and the time at which more requests are allowed, in
-/// seconds since 1970.
+/// Rate-limit headers: the number of remaining requests, and the Unix time at which the limit resets.
 const REMAINING_HEADERS: [(&str, &str); 2] =
     [("x-ratelimit-remaining", "x-ratelimit-reset"), ("ratelimit-remaining", "ratelimit-reset")];
 
@@ -20,12 +19,12 @@ pub enum RequestedWait {
     Unspecified,
 }
 
-/// Returns the wait that a server requests in any of the common headers. Times in headers are compared with
-/// the server's own time or, if the server doesn't send it, with `now`, in seconds since 1970.
+/// Returns the wait that a server asks for in any of the common headers. Times are compared with the server's
+/// own clock or, if it doesn't send one, with `now` (Unix time).
 pub fn requested_wait(status: StatusCode, headers: &HeaderMap, now: Option<u64>) -> Option<RequestedWait> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok());
-    // Use the server's clock if the response contains its time.
+    // Prefer the server's clock.
     let now = text(DATE.as_str()).and_then(parse_http_date).or(now);
     let until = |moment: Option<u64>| Some(Duration::from_secs(moment?.saturating_sub(now?)));
     let after = text(RETRY_AFTER.as_str()).map(|text| match text.parse() {
@@ -44,7 +43,7 @@ pub fn requested_wait(status: StatusCode, headers: &HeaderMap, now: Option<u64>)
     Some(wait.map_or(RequestedWait::Unspecified, RequestedWait::For))
 }
 
-/// Parses an HTTP date, and returns the number of seconds since 1970.
+/// Parses an HTTP date into Unix time.
 fn parse_http_date(date: &str) -> Option<u64> {
     let moment = rfc2822::DateTimeParser::new().parse_timestamp(date).ok()?;
     u64::try_from(moment.as_second()).ok()

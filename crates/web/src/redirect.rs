@@ -6,7 +6,7 @@ use tidegate_model::{Host, default_port};
 /// Reason why a redirect isn't followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedirectError {
-    /// The target isn't a server address, or it contains credentials.
+    /// The target isn't a server URL, or it contains credentials.
     #[error("redirected to an invalid URL")]
     InvalidTarget,
     /// The redirect leads from `https` to `http`.
@@ -23,14 +23,14 @@ fn origin_of(uri: &Uri) -> Option<Origin> {
     Some((scheme, Host::parse(uri.host()?), uri.port_u16().unwrap_or(usual)))
 }
 
-/// Returns true if two addresses refer to the same server, that is, if they have the same scheme, host and
-/// port. Credentials must not be sent to any other server.
+/// Returns true if both URLs have the same scheme, host and port. Credentials must never go to another
+/// server.
 pub fn is_same_server(meant: &Uri, other: &Uri) -> bool {
     origin_of(meant).is_some_and(|meant| Some(meant) == origin_of(other))
 }
 
-/// Returns true if both addresses refer to the same server, or if `meant` is the server's `http` address and
-/// `other` is its `https` address, both on the default ports.
+/// Returns true if both URLs refer to the same server, or if `other` upgrades `meant` from `http` to `https`,
+/// both on the default ports.
 pub fn is_same_or_safer(meant: &Uri, other: &Uri) -> bool {
     let (Some(from), Some(to)) = (origin_of(meant), origin_of(other)) else { return false };
     let usual = |origin: &Origin, scheme: &str, port| origin.0 == scheme && origin.2 == port;

@@ -11,9 +11,9 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::sign::Signer;
 use serde_json::{Map, Value, json};
 
-/// Age of a new token in seconds. Tokens are backdated because the server's clock may be behind.
+/// Age of a new token in seconds. Tokens are backdated in case the server's clock is behind.
 const BACKDATED_SECONDS: u64 = 60;
-/// Validity of a token in seconds. GitHub accepts at most ten minutes, and Google accepts an hour.
+/// Lifetime of a token in seconds. GitHub accepts at most ten minutes, and Google an hour.
 const VALID_SECONDS: u64 = 10 * 60;
 
 /// Reason why signing failed. The message never contains parts of a key.

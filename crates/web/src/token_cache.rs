@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Safety margin before a token expires, in seconds. A token must still be valid when a server reads it.
+/// Safety margin before a token expires, in seconds. It must still be valid when it reaches the server.
 const EXPIRY_MARGIN: u64 = 5 * 60;
 
 /// A token with its expiration time. Its `Debug` output doesn't contain the token.
@@ -13,7 +13,7 @@ const EXPIRY_MARGIN: u64 = 5 * 60;
 pub struct ExpiringToken {
     /// The token.
     pub token: String,
-    /// Expiration time in seconds since 1970. A token without an expiration time is used only once.
+    /// Unix time at which the token expires. Tokens without one are used only once.
     pub expires_at: Option<u64>,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Debug for ExpiringToken {
 pub struct TokenFailure<E> {
     /// The error.
     pub error: E,
-    /// Time in seconds since 1970 before which the request must not be repeated.
+    /// Unix time before which the request must not be repeated.
     pub retry_at: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ pub struct TokenFailure<E> {
 pub struct ObtainedToken {
     /// The token.
     pub token: String,
-    /// True if the token was already cached. A cached token may have been revoked.
+    /// True if the token was already cached, and thus may have been revoked.
     pub is_from_cache: bool,
 }
 
@@ -65,7 +65,7 @@ impl<E> TokenSlot<E> {
     }
 }
 
-/// Cache of tokens, by key. Each token remains cached until shortly before it expires.
+/// Cache of tokens by key. Each is kept until shortly before it expires.
 pub struct TokenCache<K, E> {
     slots: Mutex<BTreeMap<K, Arc<TokenSlot<E>>>>,
 }
@@ -95,7 +95,7 @@ impl<K: Ord + Clone, E: Clone> TokenCache<K, E> {
             let new = || Arc::new(TokenSlot { finished: AtomicU64::new(0), last: Mutex::default() });
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             if !slots.contains_key(key) {
-                // Remove expired and unused slots, because their keys may never be requested again.
+                // Drop expired and unused slots, whose keys may never be requested again.
                 slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_usable(now));
             }
             Arc::clone(slots.entry(key.clone()).or_insert_with(new))
@@ -121,7 +121,7 @@ impl<K: Ord + Clone, E: Clone> TokenCache<K, E> {
         }
     }
 
-    /// Removes a token that a server has rejected, unless another token has already replaced it.
+    /// Removes a token that a server has rejected, unless it has already been replaced.
     pub fn discard(&self, key: &K, token: &str) {
         let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
         if let Some(slot) = slot {

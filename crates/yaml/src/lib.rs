@@ -34,8 +34,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Returns limits that are many times the size of the largest installation manifests in use (2 MB,
-    /// 100,000 values).
+    /// Returns limits that exceed the largest installation manifests in use (2 MB, 100,000 values) many times
+    /// over.
     fn default() -> Self {
         Self { nodes: 5_000_000, depth: 128, alias_expansion: 100_000 }
     }
@@ -115,14 +115,14 @@ pub struct Document {
     pub duplicates: Vec<Problem>,
 }
 
-/// Parses text that contains at most one document. Empty text results in null. Text that starts like JSON is
-/// parsed as JSON or, if that fails, as YAML.
+/// Parses text with at most one document; empty text is null. Text that looks like JSON is parsed as JSON or,
+/// failing that, as YAML.
 pub fn parse_value(text: &str, limits: &Limits) -> Result<Value, Problem> {
     let is_json = text.trim_start().starts_with(['{', '[']);
     let mut values = if is_json { json::parse_values(text, limits).unwrap_or_default() } else { Vec::new() };
     let document = match values.pop().filter(|_| values.is_empty()) {
         Some(Ok(document)) => document,
-        // In YAML, a number that is too large for JSON is a string.
+        // In YAML, a number too large for JSON is a string.
         _ => parse_document(text.strip_prefix('\u{feff}').unwrap_or(text), limits)?,
     };
     match document.duplicates.into_iter().next() {

@@ -140,7 +140,7 @@ fn permitted_operations() {
         ),
         (json!({"permitOnlyProjectScopedClusters": true}), "permitOnlyProjectScopedClusters".to_owned()),
         // An unsupported rule denies everything.
-        (json!({"sourceIntegrity": {"git": {}}}), "has sourceIntegrity".to_owned()),
+        (json!({"sourceIntegrity": {"git": {}}}), "sets sourceIntegrity".to_owned()),
         (
             json!({"destinationServiceAccounts": [{"server": "*", "defaultServiceAccount": "deployer"}]}),
             String::new(),

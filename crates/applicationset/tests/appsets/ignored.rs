@@ -63,7 +63,9 @@ fn ignored_settings_are_named_with_the_reason() {
             custom,
             &[deletion],
             &on,
-            &["tidegate.dev/deletion-sync has no effect because spec.strategy.deletionSync has steps"],
+            &[
+                "the tidegate.dev/deletion-sync annotation has no effect because spec.strategy.deletionSync has steps",
+            ],
         ),
         (
             json!({"deletionOrder": "AllAtOnce", "deletionSync": steps}),

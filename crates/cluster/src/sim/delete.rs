@@ -61,7 +61,7 @@ impl SimState {
         wanted.into_iter().filter(|(add, _)| *add).map(|(_, name)| name).collect()
     }
 
-    /// Returns true if an object would continue to exist for some time after its deletion.
+    /// Returns true if an object would outlive its deletion for some time.
     fn is_deletion_delayed(&self, key: &ObjectKey, propagation: Propagation) -> bool {
         let has_finalizers = self.find(key).is_some_and(|stored| stored.object.finalizers().next().is_some());
         has_finalizers
@@ -134,14 +134,13 @@ impl SimState {
         }
     }
 
-    /// Returns true if removing a finalizer would change something: the object exists, has the expected UID,
-    /// and has the finalizer.
+    /// Returns true if there is a finalizer to remove: the object exists with the expected UID and has it.
     pub(crate) fn has_finalizer(&self, key: &ObjectKey, uid: &str, finalizer: &str) -> bool {
         let found = self.find(key).filter(|stored| uid.is_empty() || stored.object.uid() == uid);
         found.is_some_and(|stored| stored.object.has_finalizer(finalizer))
     }
 
-    /// Removes a finalizer. Also removes the object if it is being deleted and this was the last finalizer.
+    /// Removes a finalizer, and with the last one also the object, if it is being deleted.
     pub(crate) fn drop_finalizer(&mut self, key: &ObjectKey, finalizer: &str) {
         let Some(stored) = self.find(key) else { return };
         if !stored.object.has_finalizer(finalizer) {

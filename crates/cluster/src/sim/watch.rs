@@ -23,7 +23,7 @@ pub struct WatchCursor {
     delayed: Option<(u64, Timestamp)>,
 }
 
-/// Maximum number of events per call. A watcher that is far behind makes several calls instead of blocking
+/// Maximum number of events per call, so that a watcher far behind makes several calls instead of blocking
 /// the cluster.
 const EVENTS_PER_CALL_MAX: usize = 256;
 /// Number of revisions after which a watcher of a quiet kind receives a bookmark.
@@ -44,8 +44,7 @@ impl WatchCursor {
 }
 
 impl SimState {
-    /// Starts watching a kind after the given resource version. An empty version or `0` starts with all
-    /// existing objects.
+    /// Starts watching a kind after a resource version. Empty or `0` starts with all existing objects.
     pub fn watch_since(
         &mut self,
         now: Timestamp,
@@ -97,7 +96,7 @@ impl SimState {
         Ok(events)
     }
 
-    /// Delivers one change. Returns false if the change is delayed, which delays all later changes as well.
+    /// Delivers a change. Returns false if it is delayed, and with it all later changes.
     fn deliver_change(
         &mut self,
         cursor: &mut WatchCursor,

@@ -12,8 +12,8 @@ use crate::selector::Selector;
 /// Name and URL of the local cluster, as in Argo CD.
 const LOCAL_CLUSTER: (&str, &str) = ("in-cluster", "https://kubernetes.default.svc");
 
-/// Returns a parameter set for each declared cluster, ordered by name. With `flatList`, returns a single
-/// parameter set that contains all clusters.
+/// Returns a parameter set for each declared cluster, ordered by name, or with `flatList` a single set that
+/// contains all of them.
 pub(crate) fn cluster_parameters(
     run: &mut GenerateRun<'_>,
     generator: &ClusterGenerator,
@@ -42,8 +42,8 @@ pub(crate) fn cluster_parameters(
     Ok(flat)
 }
 
-/// Returns the clusters that the selector matches, without duplicate names. Without a selector, adds the
-/// local cluster if it isn't declared.
+/// Returns the clusters that match the selector, without duplicate names. Without a selector, the local
+/// cluster is included even if it isn't declared.
 fn select_clusters(clusters: &[Cluster], selector: &Selector) -> Vec<Cluster> {
     let mut sorted: Vec<_> =
         clusters.iter().filter(|cluster| selector.matches_labels(&cluster.labels)).cloned().collect();

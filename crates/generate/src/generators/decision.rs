@@ -5,8 +5,8 @@ use crate::error::{ErrorLocation, Problem};
 use crate::parameters::{ParameterSet, add_prefixed, from_texts, to_text};
 use crate::run::{GenerateResult, GenerateRun, GenerateStop, GeneratorPosition};
 
-/// Returns a parameter set for each entry in the status lists of the resources. Skips entries that don't name
-/// a declared cluster.
+/// Returns a parameter set for each entry in the resources' status lists, except those that don't name a
+/// declared cluster.
 pub(crate) fn decision_parameters(
     run: &mut GenerateRun<'_>,
     generator: &ClusterDecisionResourceGenerator,
@@ -18,7 +18,7 @@ pub(crate) fn decision_parameters(
         return Err(spot.error(Problem::Decision));
     }
     let decisions = match spot.resolve_reply(run.inputs.decisions(&generator)) {
-        // Continue, so that the clusters are requested in the same run as the resources.
+        // Go on, so that the clusters are requested in the same run as the resources.
         Err(GenerateStop::NotAvailableYet) => None,
         decisions => Some(decisions?),
     };

@@ -57,7 +57,7 @@ pub(crate) fn git_parameters(
     let mut is_unknown = false;
     for path in chosen {
         match file_parameters(run, &mut sets, &path, &tree, &git, spot) {
-            // Continue, so that all files are requested in the same run.
+            // Go on, so that all files are requested in the same run.
             Err(GenerateStop::NotAvailableYet) => is_unknown = true,
             other => other?,
         }
@@ -65,8 +65,8 @@ pub(crate) fn git_parameters(
     if is_unknown { Err(GenerateStop::NotAvailableYet) } else { Ok(sets) }
 }
 
-/// Rejects patterns that can't select anything in any repository. Without this check, such a pattern would
-/// delete the generator's Applications, and such an exclusion would have no effect.
+/// Rejects patterns that can't match anything in any repository. Including such a pattern would delete the
+/// generator's Applications; excluding it would do nothing.
 fn check_patterns(
     field: &'static str,
     patterns: &[(&str, bool)],
@@ -132,8 +132,7 @@ fn select_paths(
     Ok(paths.iter().filter(counts).map(|path| (*path).to_owned()).collect())
 }
 
-/// Adds the parameter sets of a file. An object or an empty file results in one parameter set, and a list
-/// results in one parameter set per entry.
+/// Adds the parameter sets of a file: one for an object or an empty file, and one per entry for a list.
 fn file_parameters(
     run: &mut GenerateRun<'_>,
     sets: &mut Vec<ParameterSet>,

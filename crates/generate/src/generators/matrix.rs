@@ -5,8 +5,8 @@ use crate::error::{ErrorLocation, Problem};
 use crate::parameters::{ParameterSet, Parameters, add_missing, to_text};
 use crate::run::{GenerateResult, GenerateRun, GenerateStop, GeneratorPosition};
 
-/// Combines each parameter set of the first generator with each parameter set of the second generator.
-/// Renders the second generator's templates with the parameters from the first.
+/// Combines each parameter set of the first generator with each of the second, whose templates are rendered
+/// with the parameters from the first.
 pub(crate) fn matrix_parameters(
     run: &mut GenerateRun<'_>,
     matrix: &MatrixGenerator,
@@ -19,14 +19,14 @@ pub(crate) fn matrix_parameters(
     let mut sets = Vec::new();
     let mut is_unknown = false;
     for one in firsts {
-        // The second generator can also use the parameters from outside this matrix.
+        // Parameters from outside the matrix are available as well.
         let mut known = one.parameters.clone();
         if let Some(outer) = spot.outer_parameters.and_then(Value::as_object) {
             add_missing(&mut known, outer);
         }
         let known = Value::Object(known);
         let seconds = match run.nested_parameter_sets(1, second, Some(&known), spot) {
-            // Continue, so that the data for all parameter sets is requested in the same run.
+            // Go on, so that the data for all parameter sets is requested in the same run.
             Err(GenerateStop::NotAvailableYet) => {
                 is_unknown = true;
                 continue;
@@ -45,8 +45,8 @@ pub(crate) fn matrix_parameters(
     if is_unknown { Err(GenerateStop::NotAvailableYet) } else { Ok(sets) }
 }
 
-/// Combines two parameter sets. With Go templates, the values of the first set take precedence. Otherwise,
-/// the values of both sets must be equal.
+/// Combines two parameter sets. With Go templates, the first set wins; without, common parameters must be
+/// equal.
 fn combine_parameters(
     first: &Parameters,
     mut second: Parameters,
@@ -75,8 +75,7 @@ fn combine_parameters(
     Ok(second)
 }
 
-/// Returns true for lists and objects. They are not converted to strings, because templates couldn't use the
-/// result.
+/// Returns true for lists and objects. They aren't converted to strings, which would be useless in templates.
 fn is_structured(value: &Value) -> bool {
     value.is_array() || value.is_object()
 }

@@ -7,8 +7,8 @@ use crate::error::{ErrorLocation, Problem};
 use crate::parameters::{ParameterSet, Parameters, add_missing};
 use crate::run::{GenerateResult, GenerateRun, GenerateStop, GeneratorPosition};
 
-/// Returns the first generator's parameter sets, overridden with sets of the other generators that have the
-/// same values for the merge keys. Drops sets whose values don't occur in the first generator.
+/// Returns the first generator's parameter sets, overridden by sets of the other generators with the same
+/// values for the merge keys. Sets without a counterpart in the first generator are dropped.
 pub(crate) fn merge_parameters(
     run: &mut GenerateRun<'_>,
     merge: &MergeGenerator,
@@ -25,7 +25,7 @@ pub(crate) fn merge_parameters(
     let mut is_unknown = false;
     for (index, entry) in merge.generators.iter().enumerate() {
         match run.nested_parameter_sets(index, entry, spot.outer_parameters, spot) {
-            // Continue, so that the data for all generators is requested in the same run.
+            // Go on, so that the data for all generators is requested in the same run.
             Err(GenerateStop::NotAvailableYet) => is_unknown = true,
             sets => all.push(index_by_keys(sets?, &keys, index, spot)?),
         }
@@ -55,7 +55,7 @@ pub(crate) fn merge_parameters(
     Ok(sets)
 }
 
-/// Indexes parameter sets by the values of their merge keys. Each set keeps its position in the list.
+/// Indexes parameter sets by the values of their merge keys, keeping their positions.
 fn index_by_keys(
     sets: Vec<ParameterSet>,
     keys: &BTreeSet<&String>,
@@ -77,7 +77,7 @@ fn index_by_keys(
     Ok(told_apart)
 }
 
-/// Overrides parameters with those of another set. With Go templates, nested objects are merged.
+/// Overrides parameters with those of another set. With Go templates, nested objects are merged, too.
 fn override_parameters(mut base: Parameters, mut other: Parameters, of_go: bool) -> Parameters {
     if of_go {
         add_missing(&mut other, &base);

@@ -44,7 +44,7 @@ fn branch_sort_key(branch: &Branch) -> (&str, &str, &str) {
     (&branch.organization, &branch.repository, &branch.branch)
 }
 
-/// A filter for branches. A branch matches if it satisfies all conditions.
+/// A filter for branches, all of whose conditions must be met.
 struct BranchMatcher {
     repository: Option<Regex>,
     label: Option<Regex>,
@@ -68,8 +68,7 @@ impl BranchMatcher {
         self.exist.iter().chain(&self.missing)
     }
 
-    /// Returns true if the filter has conditions on branches, possibly in addition to conditions on
-    /// repositories.
+    /// Returns true if the filter has conditions on branches, with or without conditions on repositories.
     fn filters_branches(&self) -> bool {
         self.branch.is_some() || self.paths().next().is_some()
     }
@@ -86,8 +85,8 @@ impl BranchMatcher {
     }
 }
 
-/// Returns true if a branch passes the filters. If there are filters for repositories, at least one of them
-/// must match. If there are filters for branches, at least one of these must also match.
+/// Returns true if a branch passes the filters: at least one repository filter and at least one branch filter
+/// must match, if there are any.
 fn passes_filters(filters: &[BranchMatcher], branch: &Branch) -> bool {
     [false, true].into_iter().all(|of_branches| {
         let mut of_kind = filters.iter().filter(|filter| filter.filters_branches() == of_branches).peekable();

@@ -62,8 +62,8 @@ fn now(call: &Call) -> Result<Time, String> {
     })
 }
 
-/// Converts a value to a time. Integers are seconds since 1970. For any other type, returns the current time,
-/// as sprig does.
+/// Converts a value to a time. Integers are Unix times. Like sprig, returns the current time for any other
+/// type.
 fn to_time(call: &Call, value: &Val) -> Result<Time, String> {
     match value {
         Val::Time(time) => Ok(*time),
@@ -72,7 +72,7 @@ fn to_time(call: &Call, value: &Val) -> Result<Time, String> {
     }
 }
 
-/// Formats a time in a zone. Returns an error for an unknown zone, whereas Go silently uses UTC.
+/// Formats a time in a zone. Unknown zones are an error, whereas Go silently uses UTC.
 fn format_time(call: &Call, layout: &str, value: &Val, zone: &str) -> CallResult {
     let Some(zone) = Zone::find(zone) else {
         let zone = crate::quote::quote_string(zone);
@@ -99,8 +99,7 @@ fn modify_time(values: &[Val]) -> CallResult {
     Ok(Val::Time(Time { seconds, nanos, offset: time.offset }))
 }
 
-/// Formats a duration in the largest unit that is shorter than the duration. One hour is therefore formatted
-/// as `60m`.
+/// Formats a duration in the largest unit shorter than it, so one hour becomes `60m`.
 fn round_duration(call: &Call, value: &Val) -> Result<String, String> {
     let nanos = match value {
         Val::Str(text) => parse_duration(text).unwrap_or_default(),

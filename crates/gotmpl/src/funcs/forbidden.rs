@@ -1,6 +1,6 @@
-//! Functions that templates can't call. Most of them return a different value for each call or read the
-//! environment. An Application that uses such a function would always be out of sync. The remaining functions
-//! derive secrets or decrypt data, and anyone who can read the Application would see the result.
+//! Functions that templates can't call. Most of them return something new on every call or read the
+//! environment, so an Application that used them would always be out of sync. The others derive secrets or
+//! decrypt data, which anyone with access to the Application could then see.
 
 use super::{Builtin, CallResult, Ty, variadic};
 

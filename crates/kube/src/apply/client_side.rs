@@ -46,8 +46,8 @@ impl KubeCluster {
         Ok(ApplyResult { object, is_created: false, message, warnings: answer.warnings })
     }
 
-    /// Transfers the fields of the given managers to Tidegate's field manager. `only` is the object's
-    /// expected version. Returns the resulting version.
+    /// Transfers the fields of these managers to Tidegate's field manager. `only` is the expected version of
+    /// the object. Returns the resulting version.
     pub(super) async fn take_over_fields(
         &self,
         target: &Target<'_>,
@@ -78,7 +78,7 @@ impl KubeCluster {
     }
 }
 
-/// Stores a manifest in the manifest's own annotation, for the next client-side apply.
+/// Stores a manifest in its own annotation, for the next client-side apply.
 pub(super) fn store_last_applied(target: &Target<'_>, object: &mut Object) -> Result<(), ClusterError> {
     let note = last_applied(object).map_err(|error| patch_error(target, &error))?;
     object.set_annotation(LAST_APPLIED, note);

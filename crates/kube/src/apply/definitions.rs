@@ -1,4 +1,4 @@
-//! Waits after a CustomResourceDefinition is written, because the server starts serving the kind slightly
+//! Waits after writing a CustomResourceDefinition, because the server starts to serve its kind slightly
 //! later.
 
 use std::time::Duration;
@@ -8,20 +8,18 @@ use tidegate_model::{Gvk, Object};
 
 use crate::KubeCluster;
 
-/// Maximum time to wait for a kind to be served. If the kind is not served by then, later calls for it fail.
+/// Maximum time to wait for a kind to be served. After that, calls for it fail.
 const SERVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// First interval between checks, which doubles up to [`POLL_INTERVAL_MAX`]. Most kinds are served
-/// immediately.
+/// First interval between checks, doubled up to [`POLL_INTERVAL_MAX`]. Most kinds are served immediately.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const POLL_INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// Time after a write during which the definition may still report a refusal of its names that occurred
-/// before the write.
+/// Time after a write during which the definition may still report an earlier refusal of its names.
 const STALE_REFUSAL_MAX: Duration = Duration::from_secs(2);
 
 impl KubeCluster {
-    /// Waits until the definition is established and its kind is served, and records the kind. Stops waiting
-    /// if the definition's names are refused, because the definition will then never be established. Returns
-    /// the definition's status if it reports a refusal or if an earlier refusal has been resolved.
+    /// Waits until the definition is established and its kind is served, and records the kind. Gives up if
+    /// the definition's names are refused, because it will then never be established. Returns its status if
+    /// it reports a refusal or if an earlier one has been resolved.
     pub(super) async fn await_definition(&self, definition: &Object) -> Option<Value> {
         let kinds = defined_kinds(definition);
         let was_refused = has_name_conflict(definition);
@@ -36,7 +34,7 @@ impl KubeCluster {
                 if established {
                     continue;
                 }
-                // The definition was deleted or can't be read, so there is no reason to wait.
+                // Deleted or unreadable, so there is nothing to wait for.
                 let Some(found) = self.find_definition(definition).await else {
                     established = true;
                     continue;
@@ -74,7 +72,7 @@ impl KubeCluster {
         true
     }
 
-    /// Reads the definition. `None` if the definition was deleted or can't be read.
+    /// Reads the definition. `None` if it was deleted or can't be read.
     async fn find_definition(&self, definition: &Object) -> Option<Object> {
         let gvk = definition.gvk();
         let target = self.find_target(&gvk, "", definition.name()).await.ok()?;
@@ -100,7 +98,7 @@ fn is_established(definition: &Object) -> bool {
     has_condition(definition, "Established", "True")
 }
 
-/// Returns true if another definition already uses this definition's names.
+/// Returns true if another definition already has these names.
 fn has_name_conflict(definition: &Object) -> bool {
     has_condition(definition, "NamesAccepted", "False")
 }

@@ -12,20 +12,19 @@ use crate::KubeCluster;
 use crate::call::{Call, JSON};
 use crate::paths::Target;
 
-/// Fields that the cluster allocates once and refuses to change. If a manifest omits these fields, they keep
-/// their values.
+/// Fields that the cluster allocates once and refuses to change. They keep their values if a manifest omits
+/// them.
 const ALLOCATED_FIELDS: [(&str, &str); 4] = [
     ("Service", "clusterIP"),
     ("PersistentVolumeClaim", "volumeName"),
     ("Pod", "nodeName"),
     ("Namespace", "finalizers"),
 ];
-/// Interval between checks for the end of a deletion, before the object is created again.
+/// Interval between checks that a deletion has finished, before the object is created again.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl KubeCluster {
-    /// Replaces an object. `only` is the expected resource version. An empty string replaces the newest
-    /// version.
+    /// Replaces an object. `only` is the expected resource version; empty replaces the newest version.
     pub(super) async fn replace_object(
         &self,
         target: &Target<'_>,
@@ -89,7 +88,7 @@ impl KubeCluster {
         }
     }
 
-    /// Deletes an object and waits until it no longer exists, for at most the timeout of a call.
+    /// Deletes an object and waits until it is gone, for no longer than the timeout of a call.
     async fn delete_and_wait(
         &self,
         target: &Target<'_>,
@@ -134,15 +133,15 @@ impl KubeCluster {
     }
 }
 
-/// Returns the result of a dry run of only the deletion. A dry run of the creation would fail, because the
-/// old object still exists.
+/// Returns the result of dry-running only the deletion. Dry-running the creation would fail while the old
+/// object exists.
 fn dry_run_result(target: &Target<'_>, object: &Object, manner: WriteOptions) -> ApplyResult {
     let message = format_result(&target.key(), "created", manner);
     ApplyResult { object: object.clone(), is_created: true, message, warnings: Vec::new() }
 }
 
-/// Returns the message for a replacement. Namespaces and definitions are updated instead, and the message
-/// matches Argo CD's.
+/// Returns the message for a replacement, worded as in Argo CD. Namespaces and definitions are updated
+/// instead.
 fn replace_message(target: &Target<'_>, manner: WriteOptions) -> String {
     if target.gvk.kind == "Namespace" || is_definition(target.gvk) {
         let suffix = if manner.dry_run { " (server dry run)" } else { "" };

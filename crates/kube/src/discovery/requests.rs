@@ -143,8 +143,7 @@ pub(super) async fn fetch_roots(
             .await;
     match (core?, groups?) {
         (None, None) => Ok(RootsResponse::Unchanged),
-        // Only one root has changed, but the catalog is built from both responses. Request both roots without
-        // ETags.
+        // Only one root has changed, but the catalog needs both responses. Request both without ETags.
         (None, _) | (_, None) => Box::pin(fetch_roots(server, None)).await,
         (Some((core, one)), Some((groups, other))) => Ok(RootsResponse::Changed {
             roots: [core, groups],
@@ -153,8 +152,8 @@ pub(super) async fn fetch_roots(
     }
 }
 
-/// Returns all kinds that the server provides, starting from the responses of its roots. Skips a group if its
-/// backing server is down.
+/// Returns all kinds that the server provides, starting from the responses of its roots. Groups whose backing
+/// server is down are skipped.
 pub(super) async fn fetch_catalog(server: &Server, said: [Option<Root>; 2]) -> Result<Catalog, ClusterError> {
     let mut catalog = Catalog::default();
     let mut unasked = Vec::new();
@@ -183,7 +182,7 @@ pub(super) async fn fetch_catalog(server: &Server, said: [Option<Root>; 2]) -> R
                 Err(error) if error.kind == ErrorKind::Unauthorized => return Err(error),
                 Err(error) => error,
             },
-            // The API server itself responds, but the group's backing server does not.
+            // The API server itself responds, but the group's backing server doesn't.
             Err(error) if error.kind == ErrorKind::Timeout && one_answered => error,
             Err(error) => return Err(error),
         };
@@ -199,9 +198,9 @@ struct Release {
     git_version: String,
 }
 
-/// Returns the Kubernetes version without the vendor's suffix (`-eks-…`, `+k3s1`). With a suffix, a range
-/// such as `>=1.30.0` would exclude the version as a pre-release. `None` if permission to read the version is
-/// missing, or if the version is invalid.
+/// Returns the Kubernetes version without the vendor's suffix (`-eks-…`, `+k3s1`), which would make it a
+/// prerelease and exclude it from ranges such as `>=1.30.0`. `None` if the version can't be read for lack of
+/// permission, or is invalid.
 pub(crate) async fn fetch_release(server: &Server) -> Result<Option<String>, ClusterError> {
     let answer = server.call_with_retry(&Call::get(VERSION.to_owned())).await?;
     let release: Release = match answer.decode(CallSubject::default()) {
@@ -221,7 +220,7 @@ fn strip_vendor_suffix(version: &str) -> Option<&str> {
     (are_three && parts.next().is_none()).then_some(numbers)
 }
 
-/// Returns the kinds in one version of a group. The result is empty if the version does not exist.
+/// Returns the kinds in a version of a group. Empty if the version doesn't exist.
 pub(super) async fn fetch_version(
     server: &Server,
     group: &str,
@@ -234,8 +233,7 @@ pub(super) async fn fetch_version(
     })
 }
 
-/// Requests a root. Returns the response, with its ETag if the response is complete. `None` if the root is
-/// unchanged.
+/// Requests a root. Returns the response, and its ETag if it is complete. `None` if the root is unchanged.
 async fn fetch_root(
     server: &Server,
     path: &str,
@@ -251,7 +249,7 @@ async fn fetch_root(
             let is_all = matches!(root, Root::Aggregated { .. });
             Ok(Some((Some(root), answer.etag.filter(|_| is_all))))
         }
-        // A server without a core group responds with 404.
+        // A server without a core group returns 404.
         Err(error) if error.kind == ErrorKind::NotFound => Ok(Some((None, None))),
         Err(error) => Err(error),
     }

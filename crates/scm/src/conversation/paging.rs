@@ -1,8 +1,7 @@
 //! Lists that consist of several pages.
 //!
-//! Servers specify the address of the next page. The client uses only the query of that address, and takes
-//! the rest from the address of the first page. The server's address may not be reachable for this client,
-//! and credentials must not be sent to another server.
+//! Only the query of the next page's URL is used; the rest comes from the first page's URL. The server may
+//! not be reachable under the URL it reports, and credentials must never go to another host.
 
 use http::HeaderMap;
 use http::header::LINK;
@@ -12,7 +11,7 @@ use super::Conversation;
 use crate::problem::Problem;
 
 impl Conversation<'_> {
-    /// Returns all entries in a list, for servers that specify the next page in the `Link` header.
+    /// Returns all entries of a list, for servers that link to the next page in the `Link` header.
     pub async fn get_linked_pages<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -31,8 +30,7 @@ impl Conversation<'_> {
         Err(self.too_many_pages(path))
     }
 
-    /// Returns all entries in a list. For each page, `next` returns the entries and the query of the next
-    /// page.
+    /// Returns all entries of a list. `next` splits a page into its entries and the query of the next page.
     pub async fn get_pages<P: DeserializeOwned, T>(
         &self,
         path: &str,
@@ -62,7 +60,7 @@ impl Conversation<'_> {
     }
 }
 
-/// Returns the query of the next page, as specified by the `Link` header.
+/// Returns the query of the next page, according to the `Link` header.
 fn next_page_query(headers: &HeaderMap) -> Option<String> {
     let links = headers.get_all(LINK).iter().filter_map(|value| value.to_str().ok());
     let mut next = links.flat_map(|links| links.split(',')).filter_map(|link| {
@@ -76,7 +74,7 @@ fn next_page_query(headers: &HeaderMap) -> Option<String> {
     next.next()
 }
 
-/// Returns the query part of an address, or `None` if it is empty.
+/// Returns the query of a URL, or `None` if it is empty.
 pub(crate) fn query_of(address: &str) -> Option<String> {
     let (_, query) = address.split_once('?')?;
     let query = query.split_once('#').map_or(query, |(query, _)| query);

@@ -17,7 +17,7 @@ const UNPACKED_BYTES_MAX: usize = 128 << 20;
 const FILES_MAX: usize = 10_000;
 /// Size of a `tar` block, in bytes.
 const BLOCK_BYTES: usize = 512;
-/// Number of bytes that are decompressed at a time.
+/// Number of bytes to decompress at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 /// zlib window bits that select the `gzip` format.
 const GZIP_WINDOW_BITS: u8 = 16 + 15;
@@ -25,13 +25,13 @@ const GZIP_WINDOW_BITS: u8 = 16 + 15;
 /// The files of a chart, by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Archive {
-    /// Name of the chart and its repository, for messages.
+    /// Name and repository of the chart, for messages.
     pub name: String,
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
 impl Archive {
-    /// Unpacks a packaged chart (`.tgz`). The paths in the result are relative to the chart's folder.
+    /// Unpacks a packaged chart (`.tgz`). Paths in the result are relative to the chart's folder.
     pub fn unpack(name: String, packed: &[u8]) -> Result<Self, Problem> {
         let unpacked = inflate(packed, UNPACKED_BYTES_MAX)?;
         let mut files = BTreeMap::new();
@@ -62,7 +62,7 @@ impl Archive {
                         "the archive contains the link {path}, and charts must not contain links"
                     )));
                 }
-                // Folders and global headers have no content that is needed.
+                // Nothing in folders and global headers is needed.
                 b'5' | b'g' => long = None,
                 _ => {
                     return Err(Problem::new("the archive has an entry that is neither a file nor a folder"));
@@ -95,7 +95,7 @@ fn damaged_archive() -> Problem {
     Problem::new("the archive is damaged or not a chart (.tgz)")
 }
 
-/// Decompresses `gzip` data, and verifies the checksum. Returns an error if the result is too large.
+/// Decompresses `gzip` data and verifies its checksum. Fails if the result exceeds `limit` bytes.
 fn inflate(packed: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
     let (mut inflate, mut unpacked, mut piece) =
         (Inflate::new(true, GZIP_WINDOW_BITS), Vec::new(), vec![0; CHUNK_BYTES]);
@@ -116,7 +116,7 @@ fn inflate(packed: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
         }
         match status {
             Status::StreamEnd => return Ok(unpacked),
-            // Without progress, the data must be truncated or invalid.
+            // No progress: the data is truncated or invalid.
             _ if new == 0 && inflate.total_in() == read => return Err(damaged_archive()),
             _ => {}
         }
@@ -147,19 +147,19 @@ impl Header {
     }
 }
 
-/// Returns the text that precedes the first zero byte.
+/// Returns the text up to the first NUL byte.
 fn header_text(bytes: &[u8]) -> String {
     let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns the path in an extended header. The header consists of records such as `12 path=a/b\n`.
+/// Returns the path in an extended (pax) header, which consists of records such as `12 path=a/b\n`.
 fn extended_path(content: &[u8]) -> Option<String> {
     let lines = String::from_utf8_lossy(content).into_owned();
     lines.lines().find_map(|line| Some(line.split_once(' ')?.1.strip_prefix("path=")?.to_owned()))
 }
 
-/// Removes the chart's folder from a path. Returns an error if the path is outside that folder.
+/// Strips the chart's folder from a path. Fails if the path is outside it.
 fn strip_chart_folder(path: &str) -> Result<String, Problem> {
     let outside = || {
         let path = path.escape_debug();

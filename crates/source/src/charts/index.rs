@@ -1,4 +1,4 @@
-//! Index of a Helm repository, which lists charts, versions and download addresses.
+//! Index of a Helm repository: its charts, their versions and download URLs.
 
 use std::collections::BTreeMap;
 

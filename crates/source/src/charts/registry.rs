@@ -1,4 +1,4 @@
-//! Charts in OCI registries. Charts are located in the same way as by `helm pull oci://…`.
+//! Charts in OCI registries, located like `helm pull oci://…` does.
 
 use std::sync::Arc;
 
@@ -64,8 +64,7 @@ impl Registry<'_> {
         self.site.path.trim_matches('/')
     }
 
-    /// Sends a request. If the registry responds that a token is required, requests a token and repeats the
-    /// request.
+    /// Sends a request. If the registry asks for a token, gets a token and retries.
     fn get_authenticated(
         &self,
         url: &str,
@@ -91,13 +90,12 @@ impl Registry<'_> {
                     AccessSettings { bearer, password: SecretText::default(), ..self.access.clone() };
                 fetch(&access, &[])
             }
-            // The registry doesn't use tokens. Repeat the request, so that the response with status 401
-            // becomes an error.
+            // The registry doesn't use tokens. Retry to turn the 401 response into an error.
             None => fetch(self.access, &[]),
         }
     }
 
-    /// Requests a token from the token server that the registry specifies in its challenge `asked`.
+    /// Requests a token from the token server named in `asked`, the registry's challenge.
     fn request_token(&self, asked: &str) -> Result<String, Problem> {
         let field = |name: &str| {
             let found = asked.split(',').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
@@ -125,7 +123,7 @@ impl Registry<'_> {
         Ok(found)
     }
 
-    /// Returns the versions of the chart, which are the tags of the repository.
+    /// Returns the versions of the chart, i.e. the tags of its repository.
     pub fn versions(&self) -> Result<Vec<String>, Problem> {
         let mut url = format!("{}/v2/{}/tags/list?n=1000", self.base(), self.name());
         let mut versions = Vec::new();
@@ -146,7 +144,7 @@ impl Registry<'_> {
         Err(Problem::new("the registry's list of tags has too many pages"))
     }
 
-    /// Downloads the packaged chart for a version, and verifies its digest.
+    /// Downloads a version of the packaged chart, and verifies its digest.
     pub fn fetch_archive(&self, version: &str) -> Result<Vec<u8>, Problem> {
         let (base, name) = (self.base(), self.name());
         let tag = version.replace('+', "_");
@@ -169,7 +167,7 @@ impl Registry<'_> {
     }
 }
 
-/// Encodes a string for use in the query of a URL.
+/// Percent-encodes a string for the query of a URL.
 fn encode_query(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte);
     text.bytes()

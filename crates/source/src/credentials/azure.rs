@@ -1,4 +1,4 @@
-//! Azure identities: service principals from Secrets, and the workload identity of this process.
+//! Azure identities: service principals from Secrets, and this process's workload identity.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use crate::secret_text::SecretText;
 /// Token server of the Azure public cloud.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
 
-/// An Azure identity, and the purpose of its tokens.
+/// An Azure identity, along with what its tokens are used for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AzureIdentity {
     pub proof: AzureProof,
-    /// Registry that exchanges the token for a password, as the host and the port if it isn't the default.
-    /// `None` for Git repositories, which accept the token itself.
+    /// Host (and port, if not the default) of the registry that exchanges the token for a password. `None`
+    /// for Git repositories, which accept the token itself.
     pub registry: Option<String>,
 }
 
@@ -44,16 +44,15 @@ pub struct AzureWorkload {
     pub client: String,
     /// Value of `AZURE_TENANT_ID`.
     pub tenant: String,
-    /// Value of `AZURE_FEDERATED_TOKEN_FILE`. The file is read for each token request, because its content
-    /// changes.
+    /// Value of `AZURE_FEDERATED_TOKEN_FILE`. The token is rotated, so the file is read for every request.
     pub token_file: PathBuf,
-    /// Value of `AZURE_AUTHORITY_HOST`. An empty string selects the public cloud.
+    /// Value of `AZURE_AUTHORITY_HOST`. Empty for the public cloud.
     pub authority: String,
 }
 
 impl AzureWorkload {
-    /// Reads the workload identity from the environment. A missing variable causes an error only when a token
-    /// is requested.
+    /// Reads the workload identity from the environment. Missing variables aren't reported until a token is
+    /// requested.
     pub fn from_environment() -> Self {
         let text = |name: &str| std::env::var(name).unwrap_or_default();
         Self {
@@ -64,8 +63,8 @@ impl AzureWorkload {
         }
     }
 
-    /// Returns the token server, the tenant and the client. Returns an error that names the first missing
-    /// variable.
+    /// Returns the token server, the tenant and the client. Fails if a variable is missing, naming the first
+    /// such variable.
     pub(crate) fn token_request_parts(&self) -> Result<(String, &str, &str), String> {
         let file = self.token_file.as_os_str().is_empty();
         let missing = [
@@ -93,8 +92,8 @@ impl AzureIdentity {
         "azureActiveDirectoryEndpoint",
     ];
 
-    /// Creates a service principal from the fields of a Secret. The error message continues a sentence that
-    /// starts with the name of the Secret.
+    /// Creates a service principal from the fields of a Secret. The error continues a sentence that starts
+    /// with the Secret's name.
     pub fn principal<'a>(text: impl Fn(&str) -> &'a str) -> Result<Self, String> {
         let [client, secret, tenant, endpoint] = Self::PRINCIPAL_FIELDS.map(|field| (field, text(field)));
         for (field, value) in [client, secret, tenant] {
@@ -116,7 +115,7 @@ impl AzureIdentity {
         Ok(Self { proof: AzureProof::Principal(principal), registry: None })
     }
 
-    /// Creates the workload identity of this process, for access to a repository or registry.
+    /// Creates this process's workload identity for a repository or registry.
     pub fn workload(place: &AddressKind) -> Self {
         let registry = match place {
             AddressKind::Registry(site) => Some(RemoteLocation::authority(site)),
@@ -125,7 +124,7 @@ impl AzureIdentity {
         Self { proof: AzureProof::Workload, registry }
     }
 
-    /// Returns the address of the token server. Empty if the environment specifies the address.
+    /// Returns the URL of the token server. Empty if it comes from the environment.
     pub fn token_server(&self) -> &str {
         match &self.proof {
             AzureProof::Principal(principal) => &principal.authority,
@@ -134,15 +133,15 @@ impl AzureIdentity {
     }
 }
 
-/// Returns true if the tenant is an identifier or a domain. The tenant becomes part of a URL, so it must not
-/// contain other characters.
+/// Returns true if the tenant is an ID or a domain. Other characters are rejected, because it becomes part of
+/// a URL.
 fn is_tenant(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_part)
 }
 
-/// Normalizes the address of a token server. An empty string results in the default address. Returns `None`
-/// if secrets must not be sent to the server.
+/// Normalizes the URL of a token server; empty means the default. Returns `None` if it isn't safe to send
+/// secrets to.
 fn parse_authority(text: &str) -> Option<String> {
     let text = text.trim_end_matches('/');
     let text = if text.is_empty() { AUTHORITY } else { text };

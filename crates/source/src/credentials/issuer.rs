@@ -1,4 +1,4 @@
-//! Issuers of temporary passwords, for Secrets that don't contain a permanent password.
+//! Issuers of temporary passwords, for Secrets without a permanent one.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::secret_text::SecretText;
 pub(super) const GITHUB_APP_NAME: &str = "a GitHub App";
 pub(super) const GOOGLE_ACCOUNT_NAME: &str = "a Google Cloud account";
 pub(super) const AZURE_IDENTITY_NAME: &str = "an Azure identity";
-/// Token server that Google Cloud accounts use by default.
+/// Default token server of Google Cloud accounts.
 const GOOGLE_TOKEN_SERVER: &str = "https://oauth2.googleapis.com/token";
 
 /// Issuer of temporary passwords for the credentials in a Secret.
@@ -29,7 +29,7 @@ pub(crate) enum IssuerKind {
     /// GitHub, which issues tokens to an App.
     Github {
         app: GithubApp,
-        /// Owner of the repository, used to find the installation. `None` if the Secret specifies the
+        /// Owner of the repository, for looking up the installation. `None` if the Secret specifies the
         /// installation's ID.
         owner: Option<String>,
     },
@@ -69,8 +69,8 @@ struct KeyFile {
 }
 
 impl IssuerKind {
-    /// Creates the issuer for a GitHub App from the fields of a Secret. The error message continues a
-    /// sentence that starts with the name of the Secret.
+    /// Creates the issuer for a GitHub App from the fields of a Secret. The error continues a sentence that
+    /// starts with the Secret's name.
     pub fn github<'a>(text: impl Fn(&str) -> &'a str, site: &RemoteLocation) -> Result<Self, String> {
         let app = GithubApp::new(text)?;
         let owner = match app.installation() {
@@ -89,8 +89,8 @@ impl IssuerKind {
         Ok(Self::Github { app, owner })
     }
 
-    /// Creates the issuer for a Google Cloud account from its key file. The error message continues a
-    /// sentence that starts with the name of the Secret.
+    /// Creates the issuer for a Google Cloud account from its key file. The error continues a sentence that
+    /// starts with the Secret's name.
     pub fn google(key: &str) -> Result<Self, String> {
         let wrong = |reason: &str| format!("has an invalid gcpServiceAccountKey: {reason}");
         let file: KeyFile = serde_json::from_str(key).map_err(|_| {
@@ -114,7 +114,7 @@ impl IssuerKind {
         }))
     }
 
-    /// Returns the address of the token server. Empty if the environment specifies the address.
+    /// Returns the URL of the token server. Empty if it comes from the environment.
     pub fn token_server(&self) -> &str {
         match self {
             Self::Github { app, .. } => app.base(),
@@ -132,17 +132,17 @@ impl IssuerKind {
         }
     }
 
-    /// Returns the user name that is sent together with a token.
+    /// Returns the user name to send along with a token.
     pub fn username(&self) -> &str {
         match self {
             Self::Github { .. } => "x-access-token",
             Self::Google(account) => &account.email,
-            // Registries in Azure expect this user name together with a token.
+            // Azure registries expect this user name with a token.
             Self::Azure(_) => "00000000-0000-0000-0000-000000000000",
         }
     }
 
-    /// Returns true if the token is sent as a bearer token rather than as a password.
+    /// Returns true if the token is sent as a bearer token instead of a password.
     pub fn is_bearer(&self) -> bool {
         matches!(self, Self::Azure(AzureIdentity { registry: None, .. }))
     }

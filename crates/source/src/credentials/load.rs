@@ -12,13 +12,13 @@ use crate::secret_text::SecretText;
 
 /// ConfigMap that contains trusted certificates by host.
 const CERTIFICATES_CONFIG_MAP: &str = "argocd-tls-certs-cm";
-/// ConfigMap that contains the SSH keys of known hosts.
+/// ConfigMap with the SSH keys of known hosts.
 const KNOWN_HOSTS_CONFIG_MAP: &str = "argocd-ssh-known-hosts-cm";
 
-/// ConfigMap that contains the public keys for verifying signatures, by key ID.
+/// ConfigMap with the public keys that signatures are verified with, by key ID.
 const SIGNING_KEYS_CONFIG_MAP: &str = "argocd-gpg-keys-cm";
 
-/// Error for an object with invalid credentials. The message doesn't contain secrets.
+/// Error for an object with invalid credentials. Its message contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{object}: {reason}")]
 pub struct CredentialsError {
@@ -43,8 +43,7 @@ impl Credentials {
         }
     }
 
-    /// Adds the credentials from `others`. For certificates and signing keys, existing entries take
-    /// precedence.
+    /// Adds the credentials from `others`. Existing certificates and signing keys are kept.
     pub fn merge(&mut self, others: &Self) {
         self.secrets.extend(others.secrets.iter().cloned());
         self.projects.extend(others.projects.iter().cloned());
@@ -60,7 +59,7 @@ impl Credentials {
         }
     }
 
-    /// Adds the credentials in an object. Returns false if the object doesn't contain repository credentials.
+    /// Adds the credentials in an object. Returns false if it has none.
     ///
     /// # Errors
     ///

@@ -10,10 +10,10 @@ use crate::Address;
 use crate::address::{AddressKind, RemoteLocation, parse_location};
 use crate::secret_text::SecretText;
 
-/// Fields that don't affect how a repository is accessed.
+/// Fields without any effect on how a repository is accessed.
 const IGNORED_FIELDS: [&str; 6] =
     ["url", "name", "forceHttpBasicAuth", "depth", "webhookManifestCacheWarmDisabled", "type"];
-/// Field that selects the workload identity of this process.
+/// Field that enables this process's workload identity.
 const WORKLOAD: &str = "useAzureWorkloadIdentity";
 
 /// Type of a Secret, according to its label.
@@ -21,11 +21,11 @@ const WORKLOAD: &str = "useAzureWorkloadIdentity";
 pub(super) enum SecretKind {
     /// A single repository.
     Repository,
-    /// Credential template for all repositories whose addresses start with a prefix.
+    /// Credential template for all repositories under a prefix.
     Credentials,
 }
 
-/// A Secret whose fields haven't been validated. Invalid fields are reported when the Secret is used.
+/// A Secret whose fields haven't been validated yet. Invalid fields are reported when it is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Secret {
     pub name: String,
@@ -64,18 +64,18 @@ impl Secret {
     /// Returns true if the Secret is for exactly this repository.
     pub fn names_repository(&self, site: &RemoteLocation) -> bool {
         let plain = location_text(site);
-        // For a registry, the address in a Secret is the folder of the charts rather than a single chart.
+        // For registries, Secrets contain the address of the charts' folder instead of a single chart.
         let place = plain.rsplit_once('/').map(|(place, _)| place).filter(|_| site.scheme == "oci");
         !self.url.is_empty() && (self.url == plain || place == Some(&self.url))
     }
 
-    /// Returns the only project that the Secret applies to, or `None` if it applies to all projects.
+    /// Returns the project that the Secret is restricted to, or `None` if it applies to all projects.
     pub fn project(&self) -> Option<&str> {
         self.text("project").map(str::trim).filter(|project| !project.is_empty())
     }
 
-    /// Returns true if the Secret's address is a prefix of the repository's address. A prefix that ends
-    /// within the host doesn't count.
+    /// Returns true if the Secret's address is a prefix of the repository's. A prefix that ends in the middle
+    /// of the host doesn't count.
     pub fn is_prefix_of(&self, site: &RemoteLocation) -> bool {
         let Some(rest) = location_text(site).strip_prefix(self.url.as_str()).map(str::to_owned) else {
             return false;
@@ -100,7 +100,7 @@ impl Secret {
         &self.written_address.0
     }
 
-    /// Returns the address. Adds `oci://` if the address has no scheme.
+    /// Returns the address, with `oci://` in front if it has no scheme.
     pub fn address(&self) -> String {
         let scheme = if self.written_address.0.contains("://") { "" } else { "oci://" };
         format!("{scheme}{}", self.written_address.0)
@@ -115,7 +115,7 @@ impl Secret {
         self.url.len()
     }
 
-    /// Returns true if the Secret contains a user name or any credentials.
+    /// Returns true if the Secret has a user name or any credentials.
     pub fn has_credentials(&self) -> bool {
         let fields = [
             "username",
@@ -132,8 +132,8 @@ impl Secret {
             || self.text(WORKLOAD).is_some_and(|value| value != "false")
     }
 
-    /// Overrides access settings with the fields of the Secret. The error message continues a sentence that
-    /// starts with the name of the Secret.
+    /// Overrides access settings with the Secret's fields. The error continues a sentence that starts with
+    /// the Secret's name.
     pub fn apply_to(&self, access: &mut AccessSettings, place: &AddressKind) -> Result<(), String> {
         self.validate(place)?;
         access.secret = Some(self.name.clone());
@@ -171,8 +171,8 @@ impl Secret {
         Ok(())
     }
 
-    /// Returns the issuer of temporary passwords, or `None` if the Secret contains a permanent password. As
-    /// in Argo CD, a permanent password takes precedence.
+    /// Returns the issuer of temporary passwords. `None` if the Secret has a permanent password, which takes
+    /// precedence as in Argo CD.
     fn issuer(&self, place: &AddressKind) -> Result<Option<IssuerKind>, String> {
         let has = |fields: &[&str]| fields.iter().any(|field| self.text(field).is_some());
         if has(&["password", "bearerToken", "sshPrivateKey"]) {
@@ -259,7 +259,7 @@ impl Secret {
     }
 }
 
-/// Normalizes an address for comparison. The result is `scheme://[user@]host[:port]/path` without `.git`.
+/// Normalizes an address for comparison, to `scheme://[user@]host[:port]/path` without `.git`.
 fn normalize_address(url: &str, is_registry: bool) -> String {
     let of_charts = is_registry || url.starts_with("oci://");
     let parsed = match of_charts {
@@ -274,13 +274,13 @@ fn normalize_address(url: &str, is_registry: bool) -> String {
             | AddressKind::Registry(site) => location_text(site),
             AddressKind::Local(_) | AddressKind::File(_) => String::new(),
         },
-        // This is the address of a registry without a scheme or a path.
+        // A registry without a scheme or a path.
         Err(_) if of_charts && !url.contains("://") => normalize_server(&format!("oci://{url}")),
         Err(_) => normalize_server(url),
     }
 }
 
-/// Normalizes an address prefix that consists only of a server.
+/// Normalizes an address prefix that is just a server.
 fn normalize_server(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let known = match scheme.to_ascii_lowercase().as_str() {
@@ -295,8 +295,7 @@ fn normalize_server(url: &str) -> String {
 }
 
 fn location_text(site: &RemoteLocation) -> String {
-    // For the comparison, it doesn't matter if the path is relative to the home folder, because the server is
-    // the same.
+    // A path relative to the home folder counts as the same, since it is on the same server.
     let url = RemoteLocation { is_relative_to_home: false, ..site.clone() }.to_string().to_ascii_lowercase();
     url.strip_suffix(".git").map(str::to_owned).unwrap_or(url)
 }

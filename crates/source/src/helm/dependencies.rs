@@ -1,5 +1,5 @@
-//! Missing dependencies of charts. Tidegate writes them to the chart's `charts` folder before it calls Helm,
-//! like `helm dependency build`. Helm then decides which dependencies are rendered, and under which aliases.
+//! Missing dependencies of charts. Like `helm dependency build`, Tidegate puts them into the chart's `charts`
+//! folder before it calls Helm, which then decides which of them to render and under which alias.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,11 +29,11 @@ const CHARTS_MAX: usize = 100;
 const BYTES_MAX: u64 = 64 << 20;
 /// Scheme of dependencies in the same repository.
 const LOCAL_SCHEME: &str = "file://";
-/// Prefixes of a dependency's repository field if the field contains a name instead of an address.
+/// Prefixes of a dependency's repository field that mark a name instead of a URL.
 const ALIAS_PREFIXES: [&str; 2] = ["@", "alias:"];
-/// Reason that is reported if no dependencies may be fetched.
+/// Reason to report if fetching dependencies is disabled.
 const FETCHING_DISABLED: &str = "missing charts are fetched only if `tidegate serve --allow-chart-dependencies` allows their repository; allow the repository, or ";
-/// Reason that is reported if the repository isn't allowed.
+/// Reason to report if the repository isn't allowed.
 const NOT_ALLOWED: &str = "none of the prefixes in `tidegate serve --allow-chart-dependencies` matches their repository; add the repository there, or ";
 
 /// Fields of `Chart.yaml`, `requirements.yaml` and the lock files that Tidegate reads.
@@ -95,7 +95,7 @@ struct PackedDependency {
 }
 
 impl Dependencies {
-    /// Determines which dependencies of a chart are missing. Doesn't fetch any dependency.
+    /// Determines which dependencies of a chart are missing, without fetching them.
     pub fn find_missing((folder, files): (&str, &dyn FileAccess), chart: &str) -> Result<Self, SourceError> {
         let Some(own) = parse_file::<ChartMetadata>(files, &join_paths(folder, CHART_FILE))? else {
             return Ok(Self::default());
@@ -168,7 +168,7 @@ impl Dependencies {
         Ok(())
     }
 
-    /// Fetches the packaged charts. The caller must not be reading the source repository at the same time.
+    /// Fetches the packaged charts. The caller must not hold the source repository open for reading.
     pub fn fetch(
         &mut self,
         chart: &str,
@@ -247,7 +247,7 @@ impl Dependencies {
         }
     }
 
-    /// Copies dependencies in the same commit to the chart's folder for dependencies.
+    /// Copies dependencies from the same commit to the chart's folder for dependencies.
     pub fn copy_local(
         &self,
         reader: &CommitReader<'_>,
@@ -267,8 +267,8 @@ impl Dependencies {
         Ok(())
     }
 
-    /// Writes the packaged charts to the chart's folder for dependencies. Checks each archive first, because
-    /// Helm unpacks it without the same limits.
+    /// Writes the packaged charts to the chart's folder for dependencies. Each archive is checked first,
+    /// because Helm unpacks it without the same limits.
     pub fn write_packed(
         &self,
         chart: &str,
@@ -296,7 +296,7 @@ fn dependencies_denied(chart: &str, refused: &[Dependency], why: &'static str) -
     SourceError::Dependencies { chart: chart.to_owned(), missing: missing.join(", "), why }
 }
 
-/// Parses a file. Returns `None` if the file is missing or invalid, because Helm reports these problems.
+/// Parses a file. Returns `None` if it is missing or invalid, which Helm will report.
 fn parse_file<T: DeserializeOwned>(files: &dyn FileAccess, path: &str) -> Result<Option<T>, SourceError> {
     Ok(files.read_file(path)?.and_then(|content| serde_saphyr::from_slice(&content).ok()))
 }
@@ -344,8 +344,7 @@ fn missing_names<'d>(
     Ok(missing)
 }
 
-/// Returns the name of a packaged chart. If the file name doesn't contain a version, the name is read from
-/// the archive.
+/// Returns the name of a packaged chart. It is read from the archive if the file name has no version.
 fn packed_chart_name(
     files: &dyn FileAccess,
     path: &str,
@@ -371,8 +370,7 @@ fn packed_chart_name(
 /// Returns the locked version of the dependency that is declared at index `at`.
 fn locked_version(locked: &[Dependency], declared: &[Dependency], at: usize) -> Result<String, String> {
     let Some(wanted) = declared.get(at) else { return Ok(String::new()) };
-    // With aliases, the same chart is declared several times. The declarations and the locked dependencies
-    // have the same order.
+    // With aliases, a chart is declared several times. Locked dependencies are in the same order.
     let before = declared.iter().take(at).filter(|one| one.name == wanted.name).count();
     let found = locked.iter().filter(|one| one.name == wanted.name).nth(before);
     let found = found.ok_or_else(|| format!("{} is missing", wanted.name))?;

@@ -25,7 +25,7 @@ impl PrivateValues {
         let mut parameters = Vec::new();
         for one in &helm.parameters {
             parameters.push(one.value.clone());
-            // Build variables are public, so a value that consists of a variable need not be masked.
+            // Build variables are public, so a value that is just a variable needn't be masked.
             if !one.value.starts_with('$') {
                 parameters.push(variables.replace(&one.value));
             }
@@ -45,8 +45,8 @@ impl PrivateValues {
     }
 }
 
-/// Adds default values of charts whose names suggest that they are secret. Other default values aren't
-/// masked, because they help users to find errors.
+/// Adds default values of charts whose names suggest that they are secret. The other defaults help users to
+/// find errors and aren't masked.
 pub(super) fn add_defaults(values: &mut MaskValues, chart: &Path) {
     visit_files(
         chart,

@@ -1,5 +1,5 @@
-//! Validation of charts' JSON schemas. Helm follows references in a schema to local files and servers. Before
-//! Helm reads a chart, Tidegate therefore checks all of its schemas, including those in packaged charts.
+//! Checks of charts' JSON schemas. Helm follows references in them to local files and servers, so all
+//! schemas, including those in packaged charts, are checked before Helm gets to read the chart.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::tools::visit_files;
 const SCHEMA_FILE: &str = "values.schema.json";
 /// UTF-8 byte order mark, which Helm ignores.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-/// Keywords whose values are data. A value is a schema only if a reference refers to it.
+/// Keywords whose values are data, not schemas, unless a reference points to them.
 const DATA_KEYWORDS: [&str; 5] = ["default", "examples", "example", "const", "enum"];
 /// Maximum nesting depth of packaged charts.
 const DEPTH_MAX: usize = 4;
@@ -22,8 +22,7 @@ const DEPTH_MAX: usize = 4;
 const REFERENCE_KEYWORDS: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 /// Keywords that define the name of a schema.
 const NAME_KEYWORDS: [&str; 2] = ["$id", "id"];
-/// Keywords that contain schemas by name, followed by those that contain a list of schemas or a single
-/// schema.
+/// Keywords that hold schemas by name, followed by those that hold a list of schemas or a single schema.
 const NAMED_SCHEMA_KEYWORDS: [&str; 6] =
     ["$defs", "definitions", "properties", "patternProperties", "dependentSchemas", "dependencies"];
 const SCHEMA_LIST_KEYWORDS: [&str; 5] = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
@@ -60,8 +59,8 @@ pub(super) fn check_schemas(chart: &Path) -> Result<(), String> {
     found
 }
 
-/// Checks one file of a chart. Rejects a schema that can't be parsed, because Helm might parse it and follow
-/// its references.
+/// Checks one file of a chart. A schema that can't be parsed is rejected, because Helm might still parse it
+/// and follow its references.
 fn check_file(path: &str, content: &[u8], depth: usize) -> Result<(), String> {
     // In paths within an archive, Helm treats backslashes as slashes.
     let path = &path.replace('\\', "/");
@@ -115,7 +114,7 @@ fn outside_reference_error(path: &str, field: &str, to: &str) -> String {
     )
 }
 
-/// Returns a reference to something outside the schema, preceded by its keyword.
+/// Returns the first reference to something outside the schema, preceded by its keyword.
 fn find_outside_reference(schema: &Value) -> Option<(String, String)> {
     let (mut known, base) =
         (BTreeSet::from([SCHEMA_FILE.to_owned()]), schema_name(schema).unwrap_or_default());
@@ -145,8 +144,8 @@ fn schema_name(schema: &Value) -> Option<&str> {
     Some(name.split('#').next().unwrap_or_default())
 }
 
-/// Collects the names of a schema and its subschemas. References can't use names that are defined elsewhere
-/// in the document.
+/// Collects the names of a schema and its subschemas. References can't use names defined elsewhere in the
+/// document.
 fn collect_names(schema: &Value, base: &str, known: &mut BTreeSet<String>) {
     if let Some(name) = schema_name(schema).filter(|name| !name.is_empty()) {
         known.extend([name.to_owned(), resolve_name(base, name)]);
@@ -170,8 +169,8 @@ fn resolve_name(base: &str, name: &str) -> String {
     format!("{folder}/{name}")
 }
 
-/// Visits the strings in a schema, each with its field. `has_names` is true if the value's fields are names
-/// of schemas rather than keywords. `with_data` is true if data is also visited.
+/// Visits the strings in a schema, each with its field. `has_names` is true if the fields of `value` are
+/// names of schemas instead of keywords; `with_data` includes data.
 fn visit_texts(value: &Value, (has_names, with_data): (bool, bool), with: &mut impl FnMut(&str, &str)) {
     match value {
         Value::Array(all) => all.iter().for_each(|one| visit_texts(one, (false, with_data), with)),

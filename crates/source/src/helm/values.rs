@@ -48,8 +48,8 @@ impl ValuesEntry {
 }
 
 impl ValuesFileSearch<'_> {
-    /// Returns the values files without duplicates. If an entry names a file explicitly, that entry
-    /// determines the file's position. Otherwise, the first matching pattern determines the position.
+    /// Returns the values files without duplicates. A file's position is that of the entry that names it
+    /// explicitly or, failing that, of the first pattern that matches it.
     pub fn value_files(&self, helm: &HelmSource) -> Result<Vec<ValuesFile>, SourceError> {
         let wanted: Vec<ValuesEntry> =
             helm.value_files.iter().map(|text| self.parse_entry(text)).collect::<Result<_, _>>()?;
@@ -77,7 +77,7 @@ impl ValuesFileSearch<'_> {
         Ok(given)
     }
 
-    /// Returns a file, or an error if the file doesn't exist.
+    /// Returns a file, or an error if it doesn't exist.
     pub fn required_file(&self, text: &str) -> Result<ValuesFile, SourceError> {
         let wanted = self.parse_entry(text)?;
         match self.with_files(&wanted, |files| files.read_file(&wanted.path))? {
@@ -102,8 +102,7 @@ impl ValuesFileSearch<'_> {
             let path = resolve_path("", &self.variables.replace(rest))?;
             return Ok(ValuesEntry { text: text.to_owned(), reference: Some(reference.to_owned()), path });
         }
-        // Reject an unknown variable. Otherwise, it would be replaced with an empty string and select a
-        // different file.
+        // An unknown variable would be replaced with an empty string and select a different file.
         if let Some(name) = name.filter(|name| {
             let name = name.trim_matches(['{', '}']);
             name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) && !self.variables.has(name)

@@ -20,14 +20,14 @@ use crate::tree::CommitReader;
 const DEPTH_MAX: u64 = 8;
 /// Maximum number of remote bases and files for one source.
 const FETCHED_MAX: u64 = 100;
-/// Reason that is reported if no remote bases may be fetched.
+/// Reason to report if fetching remote bases is disabled.
 const FETCHING_DISABLED: &str = "remote bases are fetched only if `tidegate serve --allow-remote-bases` allows them; allow this base, \
      copy it into the repository, or make it a separate source";
-/// Reason that is reported if the base isn't allowed.
+/// Reason to report if the base isn't allowed.
 const NOT_ALLOWED: &str = "none of the prefixes in `tidegate serve --allow-remote-bases` matches this base; add a matching prefix, copy the base \
      into the repository, or make it a separate source";
 
-/// A commit of another repository, and its required folders.
+/// A commit of another repository, and the folders of it that are needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FetchedTree {
     pub repository: OpenRepository,
@@ -39,7 +39,7 @@ pub(super) struct FetchedTree {
     pub folders: Vec<(String, ObjectId)>,
 }
 
-/// An open repository. Two repositories are equal if their addresses are equal.
+/// An open repository. Compared by address.
 #[derive(Clone)]
 pub(super) struct OpenRepository(pub Arc<Repository>);
 
@@ -59,14 +59,14 @@ impl Eq for OpenRepository {}
 
 /// An entry that hasn't been fetched yet.
 struct QueuedEntry {
-    /// Index of the tree that contains the entry's kustomization. `None` if the source contains it.
+    /// Index of the tree that the entry's kustomization is in. `None` for the source itself.
     tree: Option<usize>,
     depth: u64,
     entry: RemoteEntry,
 }
 
-/// Fetches remote entries and, recursively, the remote entries of the fetched kustomizations. Edits the
-/// kustomizations so that they refer to the fetched folders and files.
+/// Fetches remote entries and, recursively, those of the fetched kustomizations, which are edited to refer to
+/// the fetched folders and files.
 pub(super) fn fetch_entries(
     own: &mut KustomizationRequirements,
     entries: Vec<RemoteEntry>,
@@ -125,7 +125,8 @@ fn allows_any(making: &RenderInputs) -> bool {
     making.dependencies.as_ref().is_some_and(|fetching| fetching.allows_bases())
 }
 
-/// Fetches one entry. Returns its replacement, and the remote entries of the fetched kustomizations.
+/// Fetches one entry. Returns its replacement, and the remote entries of the kustomizations that come with
+/// it.
 fn fetch_entry(
     text: &str,
     trees: &mut Vec<FetchedTree>,
@@ -145,13 +146,12 @@ fn fetch_entry(
     let repository = OpenRepository(repository);
     let known = trees.iter().position(|tree| tree.repository == repository && tree.commit == commit);
     let number = known.unwrap_or(trees.len());
-    // The closure may be called again after objects have been fetched from Git LFS, so it must not change
-    // shared state.
+    // The closure runs again if Git LFS objects had to be fetched, so it must not change shared state.
     let before = trees.get(number).map(|tree| tree.needs.clone()).unwrap_or_default();
     let lfs = trees.get(number).map_or_else(|| repository.0.enables_lfs(), |tree| tree.has_lfs);
     let found = repository.0.with_reader_and_lfs((&commit, lfs), &making.limits, |reader| {
         let mut needs = before.clone();
-        // Report a missing folder here. Kustomize's message would contain a path in the working folder.
+        // Report a missing folder here, because Kustomize's message would show a path in the working folder.
         reader.folder(&path)?;
         let entries = needs.add(reader, &path, None)?;
         Ok((needs, entries))
@@ -170,7 +170,7 @@ fn fetch_entry(
 }
 
 impl FetchedTree {
-    /// Calls a function with the commit, always with the same setting for Git LFS.
+    /// Calls a function with the commit, with Git LFS consistently enabled or disabled.
     pub fn with_reader<T>(
         &self,
         making: &RenderInputs,
@@ -179,8 +179,8 @@ impl FetchedTree {
         self.repository.0.with_reader_and_lfs((&self.commit, self.has_lfs), &making.limits, using)
     }
 
-    /// Returns the replacements for the repository file `file`, or `None` if it is copied unchanged. `to` is
-    /// the destination relative to `root`, a folder within the working folder.
+    /// Returns the replacements for `file`, or `None` if it is copied unchanged. `to` is its destination
+    /// relative to `root`, a folder in the working folder.
     pub fn replacement_files(
         &self,
         root: &str,

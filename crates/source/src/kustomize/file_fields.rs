@@ -15,8 +15,7 @@ pub(super) const CHART_FIELDS: [&str; 2] = ["helmCharts", "helmChartInflationGen
 const FILE_FIELDS: [&str; 3] = ["crds", "configurations", "patchesStrategicMerge"];
 /// Fields that contain a list whose entries refer to a file in their `path` field.
 const PATH_ENTRY_FIELDS: [&str; 4] = ["patches", "patchesJson6902", "replacements", "patchesStrategicMerge"];
-/// Fields that contain a list of generators. The fields of a generator refer to files as `file` or
-/// `key=file`.
+/// Fields with a list of generators, whose fields refer to files as `file` or `key=file`.
 const GENERATOR_FIELDS: [&str; 2] = ["configMapGenerator", "secretGenerator"];
 /// Fields of a generator that refer to files.
 const GENERATOR_FILE_FIELDS: [&str; 3] = ["files", "envs", "env"];
@@ -32,7 +31,7 @@ const PLUGIN_FILE_FIELDS: [&str; 8] =
 const FREE_FORM_FIELDS: [&str; 3] = ["annotations", "labels", "fieldSpecs"];
 
 /// Returns a field that differs from a known field only in case, along with the known spelling. Kustomize
-/// accepts both spellings, whereas Tidegate searches only for the known one.
+/// accepts both, but Tidegate looks only for the latter.
 pub(super) fn find_misspelled_field(value: &Value) -> Option<(&str, &'static str)> {
     let known = [
         FILE_OR_FOLDER_FIELDS.as_slice(),
@@ -72,8 +71,8 @@ pub(super) fn named_files(value: &Value) -> Vec<String> {
     named
 }
 
-/// Returns the files that a plugin's configuration refers to. Ignores an invalid configuration, because
-/// Kustomize reports it.
+/// Returns the files that a plugin's configuration refers to. An invalid configuration is left for Kustomize
+/// to report.
 pub(super) fn plugin_files(text: &str) -> Vec<String> {
     let mut named = Vec::new();
     for document in serde_saphyr::from_multiple::<Value>(text).unwrap_or_default() {
@@ -107,7 +106,7 @@ pub(super) fn file_of(text: &str) -> &str {
     text.split_once('=').map_or(text, |(_, file)| file)
 }
 
-/// Returns true if an entry contains the content itself instead of the name of a file.
+/// Returns true if an entry is inline content instead of a file name.
 fn is_inline(text: &str) -> bool {
     text.contains('\n') || text.trim_start().starts_with(['{', '['])
 }
@@ -117,7 +116,7 @@ fn list_entries<'v>(value: &'v Value, names: &'v [&str]) -> impl Iterator<Item =
     names.iter().filter_map(list).flatten()
 }
 
-/// Returns the values of a field. Ignores the case of field names.
+/// Returns the values of a field, ignoring the case of field names.
 fn field_values<'v>(value: &'v Value, name: &'v str) -> impl Iterator<Item = &'v Value> {
     let fields = value.as_object().into_iter().flatten();
     fields.filter(move |(written, _)| fold_case(written) == fold_case(name)).map(|(_, value)| value)
@@ -132,8 +131,7 @@ fn collect_texts(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Converts a name to lower case for comparisons. Like Go, also treats the long s as `s`, and the Kelvin sign
-/// as `k`.
+/// Lower-cases a name for comparison. Like Go, this folds the long s to `s` and the Kelvin sign to `k`.
 fn fold_case(name: &str) -> String {
     let plain = |sign| match sign {
         '\u{17f}' => 's',

@@ -16,7 +16,7 @@ pub(super) enum ParsedEntry {
 pub(super) struct GitFolder {
     /// Address of the repository.
     pub url: String,
-    /// Commit, tag or branch. Empty if the entry doesn't specify one.
+    /// Commit, tag or branch. Empty if not specified.
     pub revision: String,
     /// Normalized path of the folder in the repository.
     pub path: String,
@@ -30,19 +30,19 @@ const SCHEMES: [&str; 4] = ["ssh://", "https://", "http://", "file://"];
 const BEFORE_REPOSITORY: &str = "_git/";
 /// Suffix that the name of a repository may have.
 const GIT_SUFFIX: &str = ".git";
-/// Host that an entry can specify without a scheme.
+/// Host that may be written without a scheme.
 const KNOWN_HOST: &str = "github.com";
 /// File extensions that identify an entry as a file.
 const FILES: [&str; 3] = [".yaml", ".yml", ".json"];
-/// Number of path segments in the address of a repository, unless the entry marks the end of the repository.
+/// Number of path segments in a repository's URL, unless the entry marks where the repository ends.
 const REPOSITORY_SEGMENTS: usize = 2;
 
-/// Returns true if an entry is certainly an address rather than a path.
+/// Returns true if an entry is certainly a URL and not a path.
 pub(super) fn is_address(text: &str) -> bool {
     text.contains("://") || text.starts_with(GIT_PREFIX)
 }
 
-/// Parses a remote entry. An error message doesn't contain the entry.
+/// Parses a remote entry. Errors don't quote it.
 pub(super) fn parse_entry(text: &str) -> Result<ParsedEntry, String> {
     if text.contains('#') {
         return Err("a fragment is not allowed".to_owned());
@@ -70,8 +70,8 @@ fn strip_prefix<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
     begin.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
-/// Returns true if an address refers to a file according to its extension. Kustomize, in contrast, requests
-/// every address as a file first.
+/// Returns true if a URL looks like a file, judging by its extension. (Kustomize tries to download every URL
+/// as a file first.)
 fn is_file(address: &str) -> bool {
     let rest = strip_prefix(address, "https://").or_else(|| strip_prefix(address, "http://"));
     rest.is_some_and(|rest| {
@@ -80,7 +80,7 @@ fn is_file(address: &str) -> bool {
     })
 }
 
-/// Splits an address into the host, including everything that precedes the path, and the path.
+/// Splits a URL into the path and everything before it.
 fn split_host(address: &str) -> Result<(String, String), String> {
     let scheme =
         SCHEMES.iter().find(|scheme| strip_prefix(address, scheme).is_some()).copied().unwrap_or_default();
@@ -156,7 +156,7 @@ fn query_revision(query: &str) -> String {
     value("ref").or_else(|| value("version")).unwrap_or_default()
 }
 
-/// Returns an entry without passwords and without other query parameters, for messages.
+/// Strips passwords and unrelated query parameters from an entry, for messages.
 pub(crate) fn without_secrets(text: &str) -> String {
     let (address, query) = text.split_once('?').unwrap_or((text, ""));
     let address = match address.rsplit_once('@') {

@@ -1,4 +1,4 @@
-//! Folders and remote entries that the kustomizations of a commit require.
+//! Folders and remote entries that the kustomizations of a commit need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +18,11 @@ use crate::tree::{self, CommitReader};
 const FOLDERS_MAX: usize = 1_000;
 /// Fields whose remote entries Tidegate fetches.
 pub(super) const FETCHABLE_FIELDS: [&str; 3] = ["resources", "bases", "components"];
-/// Reason that is reported for a remote entry in any other field.
+/// Reason to report for a remote entry in any other field.
 const NOT_FETCHED_HERE: &str =
     "only entries of resources, bases and components are fetched; copy the file into the repository";
 
-/// Folders that the kustomizations of one commit require, and edits to these kustomizations.
+/// Folders that the kustomizations of a commit need, and the edits to these kustomizations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KustomizationRequirements {
     visited: BTreeSet<String>,
@@ -42,8 +42,8 @@ pub(crate) struct RemoteEntry {
 }
 
 impl KustomizationRequirements {
-    /// Adds a folder, and all folders of the same commit that its kustomization requires. Returns the remote
-    /// entries of these kustomizations. `found` is the kustomization in the folder. If `None`, it is read
+    /// Adds a folder, along with all folders of the same commit that its kustomization needs. Returns the
+    /// remote entries of these kustomizations. If `found`, the folder's kustomization, is `None`, it is read
     /// from the commit.
     pub fn add(
         &mut self,
@@ -81,7 +81,7 @@ impl KustomizationRequirements {
                         what: "folders with kustomizations",
                     });
                 }
-                // The folder may have no kustomization. In that case, Kustomize reports an error.
+                // A folder without a kustomization is reported by Kustomize.
                 if let Some(found) = find_kustomization(reader, &named)? {
                     waiting.push((named, found));
                 }
@@ -90,7 +90,7 @@ impl KustomizationRequirements {
         Ok(entries)
     }
 
-    /// Returns the required folders that aren't inside another required folder, along with their trees.
+    /// Returns the needed folders, except for those inside another, along with their trees.
     pub fn folders(&self, reader: &CommitReader<'_>) -> Result<Vec<(String, ObjectId)>, SourceError> {
         let is_inside = |one: &String| {
             let is_above =
@@ -102,7 +102,7 @@ impl KustomizationRequirements {
         for one in outer {
             if let Some(tree) = reader.find_folder(one)? {
                 let has_links = reader.list(tree, one, true)?.iter().any(|entry| entry.is_link());
-                // A link makes its target part of the content, and the target may be anywhere in the commit.
+                // The target of a link is part of the content, and it may be anywhere in the commit.
                 folders.push((one.clone(), tree));
                 if has_links {
                     folders.push((String::new(), reader.root));
@@ -144,7 +144,7 @@ fn required_entries(
         let configures = PLUGIN_FIELDS.contains(&field);
         let list = value.get(field).and_then(Value::as_array).into_iter().flatten();
         for (index, text) in list.enumerate().filter_map(|(index, entry)| Some((index, entry.as_str()?))) {
-            // This entry is an inline patch or configuration rather than a path.
+            // An inline patch or configuration, not a path.
             if text.contains('\n') {
                 in_plugins.extend(configures.then(|| file_fields::plugin_files(text)).into_iter().flatten());
                 continue;
@@ -180,7 +180,7 @@ fn required_entries(
 enum LocalEntry {
     Folder(String),
     File(String, tree::TreeEntry),
-    /// The commit doesn't contain the entry, so the entry must be remote.
+    /// The entry isn't in the commit, so it must be remote.
     NotFound,
 }
 
@@ -215,12 +215,12 @@ fn reject_absolute(file: &str, text: &str) -> Result<(), SourceError> {
     }
 }
 
-/// Returns the error for a remote entry that is not fetched, with the reason.
+/// Returns the error for a remote entry that isn't fetched because of `why`.
 pub(super) fn remote_entry_error(file: &str, text: &str, why: &'static str) -> SourceError {
     SourceError::RemoteBase { file: file.to_owned(), base: remote_entry::without_secrets(text), why }
 }
 
-/// Returns true if an entry that isn't in the commit looks like an address.
+/// Returns true if an entry that isn't in the commit looks like a URL.
 fn looks_remote(text: &str) -> bool {
     let host = text.split('/').next().unwrap_or_default();
     ["git@", "git::", "?ref=", ".git", "//"].iter().any(|part| text.contains(part))

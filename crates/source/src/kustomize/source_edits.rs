@@ -12,7 +12,7 @@ use crate::file_access::resolve_path;
 use crate::render_target::Variables;
 use crate::tree::CommitReader;
 
-/// Placeholder that keeps the current value in an image.
+/// Stands for the current value in an image.
 const CURRENT_VALUE: &str = "*";
 
 /// Applies `source.kustomize` to a kustomization.
@@ -77,7 +77,7 @@ pub(super) fn apply_edits(
     Ok(())
 }
 
-/// Returns a list in the kustomization. If the list doesn't exist, creates it.
+/// Returns a list in the kustomization, creating it if it doesn't exist.
 fn list_field<'f>(fields: &'f mut Map<String, Value>, name: &str) -> Result<&'f mut Vec<Value>, String> {
     let field = fields.entry(name).or_insert(Value::Null);
     if field.is_null() {
@@ -97,7 +97,7 @@ fn map_field<'f>(
     field.as_object_mut().ok_or_else(|| format!("{name} is not a map"))
 }
 
-/// Adds entries to a map. Existing entries are replaced with `force`, and cause an error otherwise.
+/// Adds entries to a map. Without `force`, overwriting an entry is an error.
 fn add_entries(
     known: &mut Map<String, Value>,
     all: BTreeMap<String, String>,

@@ -1,5 +1,5 @@
-//! Kustomizations that Tidegate writes to the working folder. The source's edits are applied, and fetched
-//! folders and files replace remote entries.
+//! Kustomizations as written to the working folder, with the source's edits applied and remote entries
+//! replaced by the fetched folders and files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tidegate_model::Digest;
 use crate::checkout::OutputFile;
 use crate::tree::{join_paths, path_segments};
 
-/// Folder within the working folder for other repositories. Each repository has a subfolder with its number.
+/// Folder for other repositories in the working folder, with a numbered subfolder for each.
 pub(super) const FETCHED_FOLDER: &str = "fetched";
 /// Number of digits of the digest in a fetched file's name.
 const DIGITS: usize = 16;
@@ -29,8 +29,7 @@ pub(super) struct KustomizationEdit {
 pub(super) enum Replacement {
     /// A folder in the repository with the given number.
     Folder { tree: usize, path: String },
-    /// A file that is written next to the kustomization, because Kustomize doesn't read files outside the
-    /// folder of the kustomization.
+    /// A file to write next to the kustomization. Kustomize doesn't read files outside of its folder.
     File { url: String, content: Arc<Vec<u8>> },
 }
 
@@ -40,13 +39,13 @@ impl KustomizationEdit {
         Self { value, entries: BTreeMap::new() }
     }
 
-    /// Sets the replacement for an entry, which is specified by field and index.
+    /// Sets the replacement for an entry, identified by field and index.
     pub fn set_replacement(&mut self, entry: (&'static str, usize), fetched: Replacement) {
         self.entries.insert(entry, fetched);
     }
 
-    /// Returns the files to write for the kustomization at `path`. Paths are relative to `root`, a folder
-    /// within the working folder.
+    /// Returns the files to write for the kustomization at `path`. Their paths are relative to `root`, a
+    /// folder in the working folder.
     pub fn files_to_write(&self, root: &str, path: &str) -> Vec<OutputFile> {
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let up = "../".repeat(path_segments(root).chain(path_segments(folder)).count());
@@ -87,7 +86,7 @@ impl KustomizationEdit {
     }
 }
 
-/// Returns a name for a fetched file. The name doesn't conflict with names in repositories.
+/// Returns a file name that can't conflict with files from repositories.
 fn fetched_file_name(url: &str) -> String {
     let mut digits = Digest(Sha256::digest(url.as_bytes()).into()).to_string();
     digits = digits.trim_start_matches("sha256:").to_owned();

@@ -11,11 +11,11 @@ use crate::error::to_line;
 
 /// Media type of requests and responses.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.git-lfs+json";
-/// Maximum number of objects in a request, as recommended by the API's documentation.
+/// Maximum number of objects per request, as recommended by the API documentation.
 pub(super) const OBJECTS_MAX: usize = 100;
 /// Maximum number of headers in an action.
 const HEADERS_MAX: usize = 32;
-/// Headers for the transport of a message, which are ignored if a server specifies them.
+/// Headers that concern the transport. A server's values for them are ignored.
 const TRANSPORT_HEADERS: [&str; 11] = [
     "host",
     "connection",
@@ -36,7 +36,7 @@ pub(super) struct Action {
     pub href: String,
     /// Headers to send with the request.
     pub headers: HeaderMap,
-    /// True if the server has said that the URL and the headers contain all credentials.
+    /// True if the server has said that the URL and headers suffice as credentials.
     pub is_authenticated: bool,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn parse_batch_response(
     }
     let mut found = BTreeMap::new();
     for Object { oid, authenticated, actions, error } in answer.objects {
-        // Objects with an invalid ID can't have been requested.
+        // We can't have requested an object with an invalid ID.
         let Some(oid) = Oid::parse(&oid) else { continue };
         let given = match (error, actions.and_then(|actions| actions.download)) {
             (Some(ObjectError { code, message }), _) => {
@@ -125,7 +125,7 @@ pub(super) fn parse_batch_response(
     Ok(found)
 }
 
-/// Converts request headers that a server specifies. Their values may be secret.
+/// Parses the request headers that a server asks for. Their values may be secret.
 pub(super) fn parse_headers(given: BTreeMap<String, String>) -> Result<HeaderMap, &'static str> {
     if given.len() > HEADERS_MAX {
         return Err("the server requires too many request headers");

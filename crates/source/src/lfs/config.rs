@@ -1,4 +1,4 @@
-//! The `.lfsconfig` file, in which a repository can specify an LFS server.
+//! The `.lfsconfig` file, which may name an LFS server.
 
 use gix::config::File;
 use gix::config::file::Metadata;
@@ -9,9 +9,8 @@ use tidegate_web::redirect_target;
 /// Maximum size of the file, in bytes.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Returns the server that a `.lfsconfig` specifies, resolved against the address of the repository. Returns
-/// `None` if it doesn't specify a server. The error message continues a sentence that starts with the name of
-/// the file.
+/// Returns the server in a `.lfsconfig`, resolved against the repository's URL, or `None` if it doesn't name
+/// any. The error continues a sentence that starts with the file name.
 pub(super) fn configured_server(
     config: &[u8],
     repository: Option<&Uri>,
@@ -30,8 +29,7 @@ pub(super) fn configured_server(
     let wrong = "contains a server URL that is not allowed: it must use https:// and not contain a user";
     let named = url.trim_end_matches('/');
     let uri = if named.contains("://") { named.parse::<Uri>().ok() } else { None };
-    // The rules are the same as for redirects: only a repository that uses plain HTTP may have an LFS server
-    // that does so.
+    // As with redirects, only a repository that uses plain HTTP may have an LFS server that does.
     let is_safe = |uri: &Uri| uri.scheme_str().is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"));
     let uri = uri.filter(|uri| repository.is_some() || is_safe(uri)).ok_or(wrong)?;
     redirect_target(repository.unwrap_or(&uri), named).map(Some).map_err(|_| wrong)

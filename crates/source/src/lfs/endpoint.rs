@@ -22,7 +22,7 @@ const RESPONSE_BYTES_MAX: u64 = 4 << 20;
 /// An LFS server.
 pub(super) struct Endpoint {
     pub base: Uri,
-    /// Headers with credentials, as provided by the server itself.
+    /// Headers with credentials that the server itself has provided.
     headers: HeaderMap,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct LfsConnections<'w> {
     links: RefCell<BTreeMap<(String, bool), Arc<Link>>>,
 }
 
-/// Returns the address of a repository, or `None` if the repository doesn't use HTTP.
+/// Returns the URL of a repository, or `None` if it doesn't use HTTP.
 pub(super) fn http_address(address: &Address) -> Option<Uri> {
     match address.kind() {
         AddressKind::Http(_) => address.to_string().parse().ok(),
@@ -51,8 +51,7 @@ impl<'w> LfsConnections<'w> {
         Self { address, network, access, attempt, bytes, links: RefCell::default() }
     }
 
-    /// Returns the LFS server that `.lfsconfig` specifies. If it doesn't specify a server, returns the
-    /// default server of the repository.
+    /// Returns the LFS server named in `.lfsconfig`, or else the repository's default server.
     pub fn endpoint(&self, named: Option<&Uri>) -> Result<Endpoint, Problem> {
         if let Some(base) = named {
             return Ok(Endpoint { base: base.clone(), headers: HeaderMap::new() });
@@ -109,8 +108,8 @@ impl<'w> LfsConnections<'w> {
         batch::parse_batch_response(&answer).map_err(Problem::new)
     }
 
-    /// Returns a connection to the server that stores an object. Credentials are sent only to the server of
-    /// the repository, and only if `shows` is true.
+    /// Returns a connection to the server that stores an object. Credentials are sent only if `shows` is
+    /// true, and only to the repository's own server.
     pub fn link_to(&self, uri: &Uri, shows: bool) -> Result<Arc<Link>, Problem> {
         let server = format!("{:?} {:?}", uri.scheme(), uri.authority());
         let mut links = self.links.borrow_mut();
@@ -123,8 +122,8 @@ impl<'w> LfsConnections<'w> {
         Ok(link)
     }
 
-    /// Returns the access settings for another server. Anyone who can commit to the repository can choose
-    /// this server, so loopback addresses are allowed only for repositories on this machine.
+    /// Returns the access settings for another server. Anyone who can commit to the repository can choose it,
+    /// so loopback addresses are allowed only if the repository is on this machine, too.
     fn access_to_other_host(&self, host: &str) -> AccessSettings {
         let is_here = match self.address.kind() {
             AddressKind::Http(site) | AddressKind::Ssh(site) => is_local_host(&site.host),

@@ -44,7 +44,7 @@ pub enum LfsError {
         /// Comparison of the actual and the expected value.
         found: String,
     },
-    /// A `.lfsconfig` that is invalid or specifies a server that isn't allowed.
+    /// A `.lfsconfig` that is invalid or names a forbidden server.
     #[error("repository {repository}: .lfsconfig {reason}; correct or remove the file")]
     Config {
         /// Address of the repository, without secrets.
@@ -62,7 +62,7 @@ pub enum LfsError {
         /// Path of the file.
         file: String,
     },
-    /// Files that are still missing after `ROUNDS_MAX` fetches, because each fetch revealed more files.
+    /// Files that are still missing after `ROUNDS_MAX` fetches, each of which revealed more of them.
     #[error(
         "repository {repository}: {file} and other Git LFS files are still missing after {rounds} fetches; \
          store fewer files with Git LFS, especially kustomizations, and compare again"

@@ -17,14 +17,13 @@ use crate::credentials::AccessSettings;
 use crate::remote::{Network, Problem};
 use crate::{Address, SourceError};
 
-/// Advice that is given if the failure may be temporary.
+/// Advice if the failure may be temporary.
 const RETRY_HINT: &str = "the next comparison tries again";
 
 /// Git LFS objects of one repository.
 pub(crate) struct Lfs {
     store: Store,
-    /// Lock that allows only one fetch at a time, because a fetch may provide objects that another fetch
-    /// needs.
+    /// Allows only one fetch at a time, because it may provide objects that the next caller needs.
     fetch_lock: Mutex<()>,
 }
 
@@ -40,12 +39,12 @@ impl Lfs {
         Self { store: Store::new(folder, bytes_max), fetch_lock: Mutex::default() }
     }
 
-    /// Returns a lookup that provides the content of files while a commit is read.
+    /// Returns a lookup to use while reading a commit.
     pub fn lookup(&self, repository: &Address) -> Lookup<'_> {
         Lookup::new(&self.store, repository)
     }
 
-    /// Fetches the objects that were missing when a commit was read. `config` is the repository's
+    /// Fetches the objects that were missing while a commit was read. `config` is the repository's
     /// `.lfsconfig`.
     pub fn fetch(
         &self,
@@ -78,8 +77,8 @@ impl Lfs {
         })?
     }
 
-    /// Requests the locations of the objects in batches, and downloads each object. The outer error isn't
-    /// specific to one object.
+    /// Requests the locations of the objects in batches, and downloads each of them. The outer error concerns
+    /// all objects.
     fn fetch_with(
         &self,
         ways: &LfsConnections<'_>,

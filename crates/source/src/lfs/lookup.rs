@@ -8,7 +8,7 @@ use super::pointer::{Oid, Pointer};
 use super::store::Store;
 use crate::{Address, SourceError};
 
-/// File in which a repository can specify its LFS server.
+/// File that may name the repository's LFS server.
 pub(crate) const CONFIG: &str = ".lfsconfig";
 
 /// An object that isn't stored, and the first file whose pointer refers to it.
@@ -18,13 +18,13 @@ pub(super) struct Missing {
     pub pointer: Pointer,
 }
 
-/// Objects that pointers have referred to during one read of a commit.
+/// Objects encountered during one read of a commit.
 #[derive(Default)]
 struct EncounteredObjects {
     missing: BTreeMap<Oid, Missing>,
     /// Total size of the missing objects, in bytes.
     bytes: u64,
-    /// Objects that the read has used, so they must not be evicted yet.
+    /// Objects used by this read, which must not be evicted yet.
     used: BTreeSet<Oid>,
 }
 
@@ -45,10 +45,9 @@ impl<'l> Lookup<'l> {
         *self.encountered.borrow_mut() = EncounteredObjects::default();
     }
 
-    /// Returns the content of a file. If the file is a pointer, returns the content of its object. If the
-    /// object is missing, records the object and returns the pointer, and the caller must repeat the read
-    /// after fetching the object. `bytes_max` is the maximum size of a file, and of all missing objects
-    /// together.
+    /// Returns the content of a file, or of the object that it points to. If the object is missing, it is
+    /// recorded and the pointer itself is returned; the caller must fetch it and read again. `bytes_max`
+    /// limits the size of a file, and of all missing objects together.
     pub fn content(&self, file: &str, held: Vec<u8>, bytes_max: u64) -> Result<Vec<u8>, SourceError> {
         let Some(pointer) = Pointer::parse(&held) else { return Ok(held) };
         if pointer.is_extended {
@@ -103,7 +102,7 @@ impl<'l> Lookup<'l> {
         Ref::map(self.encountered.borrow(), |met| &met.used)
     }
 
-    /// Returns the error for objects that are still missing after the maximum number of fetches.
+    /// Returns the error for objects that are still missing after the last fetch.
     pub fn too_many_rounds(&self, rounds: usize) -> SourceError {
         let file = self.missing().into_iter().next().map(|one| one.file).unwrap_or_default();
         LfsError::TooManyRounds { repository: self.repository.clone(), file, rounds }.into()

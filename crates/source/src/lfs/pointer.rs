@@ -9,7 +9,7 @@ const BYTES_MAX: usize = 1024;
 /// The only supported version of the format.
 const VERSION: &str = "https://git-lfs.github.com/spec/v1";
 
-/// ID of an object, which is the SHA-256 digest of its content.
+/// ID of an object, the SHA-256 digest of its content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Oid([u8; 32]);
 
@@ -51,7 +51,7 @@ impl fmt::Debug for Oid {
     }
 }
 
-/// Pointer to an object that contains a file's content.
+/// Pointer to the object that holds a file's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pointer {
     pub oid: Oid,
@@ -62,7 +62,7 @@ pub(crate) struct Pointer {
 }
 
 impl Pointer {
-    /// Parses a pointer. Returns `None` if the file isn't a pointer.
+    /// Parses a pointer. Returns `None` for any other file.
     pub fn parse(content: &[u8]) -> Option<Self> {
         if content.len() >= BYTES_MAX {
             return None;

@@ -1,5 +1,5 @@
-//! Stored Git LFS objects of one repository, next to its mirror. They may be deleted at any time, and are
-//! then fetched again when needed.
+//! Stored Git LFS objects of one repository, next to its mirror. They may be deleted at any time and are then
+//! fetched again on demand.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,8 +13,7 @@ use crate::remote::NEW_SUFFIX;
 
 pub(super) struct Store {
     folder: PathBuf,
-    /// Maximum total size of the stored objects, in bytes. It may be exceeded if the objects that are in use
-    /// are larger.
+    /// Maximum total size of the stored objects, in bytes. It is exceeded if the objects in use need more.
     bytes_max: u64,
 }
 
@@ -27,9 +26,9 @@ impl Store {
         self.folder.join(oid.to_string())
     }
 
-    /// Returns the content of an object, or `None` if the object isn't stored or is damaged.
+    /// Returns the content of an object, or `None` if it is missing or damaged.
     pub fn read(&self, oid: Oid) -> Option<Vec<u8>> {
-        // The empty object is never stored, because its content is known.
+        // The empty object is never stored, since its content is known.
         if oid == Oid::hash_content(b"") {
             return Some(Vec::new());
         }
@@ -43,7 +42,7 @@ impl Store {
         None
     }
 
-    /// Returns true if an object is stored. The object may be damaged.
+    /// Returns true if an object is stored, even if it is damaged.
     pub fn has(&self, oid: Oid) -> bool {
         self.path(oid).exists()
     }
@@ -64,7 +63,7 @@ impl Store {
         })
     }
 
-    /// Deletes the oldest objects until `bytes` more bytes can be stored. Keeps the objects in `used`.
+    /// Deletes the oldest objects, except for those in `used`, to make room for `bytes` more bytes.
     pub fn make_room(&self, bytes: u64, used: &BTreeSet<Oid>) {
         let mut all = self.stored_objects();
         let there: u64 = all.iter().map(|one| one.bytes).fold(0, u64::saturating_add);

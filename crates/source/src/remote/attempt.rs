@@ -1,4 +1,4 @@
-//! Attempts to access a server. An attempt ends at its deadline or when the process shuts down.
+//! Attempts to access a server, which end at their deadline or when the process shuts down.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -37,7 +37,7 @@ pub(crate) struct Attempt {
     is_ended: AtomicBool,
     /// Callbacks that are called when the attempt ends.
     callbacks: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
-    /// Sender that the thread for the deadline waits on. When the sender is dropped, the thread ends.
+    /// The deadline's thread waits for this sender to be dropped, and then exits.
     _ends: mpsc::Sender<()>,
 }
 
@@ -49,8 +49,8 @@ impl Attempt {
         then.into_iter().for_each(|one| one());
     }
 
-    /// Registers a callback for the end of the attempt. If the attempt has already ended, the callback is
-    /// called immediately.
+    /// Registers a callback for the end of the attempt. If it has already ended, the callback runs
+    /// immediately.
     pub fn on_end(&self, then: impl FnOnce() + Send + 'static) {
         self.callbacks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(then));
         if let Some(over) = self.end_reason() {
@@ -58,12 +58,12 @@ impl Attempt {
         }
     }
 
-    /// Returns a flag that becomes true when the attempt ends, for code that polls it.
+    /// Returns a flag that is set when the attempt ends, for code that polls.
     pub fn end_flag(&self) -> &AtomicBool {
         &self.is_ended
     }
 
-    /// Returns the reason why the attempt ended, or `None` if it hasn't ended.
+    /// Returns the reason why the attempt ended, or `None` if it is still running.
     pub fn end_reason(&self) -> Option<AttemptEnd> {
         *self.end_sender.borrow()
     }
@@ -104,7 +104,7 @@ impl Attempts {
         };
         let started = thread::Builder::new().name("source-limit".to_owned()).spawn(watch);
         let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Without the thread, the deadline would not be enforced, so end the attempt immediately.
+        // Without the thread, nothing would enforce the deadline, so end the attempt right away.
         if known.0 || started.is_err() {
             attempt.end(AttemptEnd::Stopped);
         }
@@ -113,7 +113,7 @@ impl Attempts {
         attempt
     }
 
-    /// Ends all current attempts. Attempts that are started later end immediately.
+    /// Ends all current attempts, and any that are started later.
     pub fn stop(&self) {
         let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         known.0 = true;

@@ -1,4 +1,4 @@
-//! Requests of Git's protocol: listing refs and fetching a commit.
+//! Requests of the Git protocol: listing refs and fetching a commit.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,8 +45,8 @@ fn open_connection(
 }
 
 impl GitConnection {
-    /// Returns the cause of a failure. The message of the connection is preferred, because it is more
-    /// specific than the error from the Git library.
+    /// Returns the cause of a failure. The connection's message is preferred, as it is more specific than the
+    /// Git library's error.
     fn problem(&self, error: &gix::Error, attempt: &Attempt, access: &AccessSettings) -> Problem {
         if let Some(over) = attempt.end_reason() {
             return over.to_problem();
@@ -58,8 +58,7 @@ impl GitConnection {
     }
 
     fn handshake(&mut self) -> gix::Result<Handshake> {
-        // The first request already contains the credentials, if there are any, so the library must not ask
-        // for them.
+        // Any credentials are already in the first request, so the library has no reason to ask for them.
         let refuse = |_| Err(message("the server requires credentials").raise());
         gix::protocol::handshake(&mut self.transport, Service::UploadPack, refuse, Vec::new(), &mut Discard)
     }
@@ -101,16 +100,15 @@ fn list_names(way: &mut GitConnection) -> gix::Result<Vec<Ref>> {
     if let Some(refs) = greeting.refs {
         return Ok(refs);
     }
-    // There may be a hundred times as many refs for pull requests (`refs/pull/…`), so request only the
-    // relevant refs.
+    // Pull requests (`refs/pull/…`) may have a hundred times as many refs, so request only those that matter.
     let mut prefixes = RefPrefixes::new();
     prefixes.extend(["HEAD", "refs/heads/", "refs/tags/"].map(Into::into));
     let command = LsRefsCommand::new(Some(prefixes), &greeting.capabilities, client_agent());
     command.invoke_blocking(&mut way.transport, &mut Discard, false)
 }
 
-/// Fetches a tag, or a commit without its history, into a repository. `into` contains the repository and the
-/// commits that it already contains.
+/// Fetches a tag, or a commit without its history, into a repository. `into` is the repository and the
+/// commits that it already has.
 pub(crate) fn fetch_commit(
     (address, access): (&Address, &AccessSettings),
     network: &Network,
@@ -151,8 +149,7 @@ fn receive_pack(
     let mut arguments = Arguments::new(version, features, false);
     arguments.want(commit);
     if arguments.can_use_shallow() {
-        // In older versions of the protocol, negotiation takes several rounds, so don't announce known
-        // commits.
+        // Older protocol versions negotiate in several rounds, so don't announce known commits.
         if version == Protocol::V2 {
             known.iter().for_each(|id| arguments.shallow(id));
             known.iter().for_each(|id| arguments.have(id));
@@ -191,7 +188,7 @@ fn receive_pack(
         git.object_hash(),
         options,
     )?;
-    // The keep file protects the pack from `git gc`, which never runs in this folder.
+    // The keep file protects the pack from `git gc`, which never runs here.
     if let Some(keep) = written.keep_path {
         let _ = std::fs::remove_file(keep);
     }

@@ -1,9 +1,8 @@
 //! Git over HTTP, based on the shared HTTP client.
 //!
-//! `gix-transport` implements Git's protocol on top of any implementation of `GET` and `POST`.
-//! `HttpTransport` is an implementation for a single attempt. A `GET` request is sent immediately, and
-//! redirects are followed. A `POST` request is sent only when its response is read, because its body must be
-//! complete.
+//! `gix-transport` implements Git's protocol on top of any `GET` and `POST`; `HttpTransport` provides these
+//! for a single attempt. A `GET` is sent immediately and follows redirects. A `POST` isn't sent until its
+//! response is read, because only then is its body complete.
 
 mod connector;
 mod exchange;
@@ -24,7 +23,7 @@ use exchange::HttpTransport;
 pub(crate) use fetch::CompleteResponse;
 pub(crate) use link::Link;
 
-/// Creates a transport for Git's protocol that sends its requests over a link.
+/// Creates a transport for the Git protocol on top of a link.
 pub(crate) fn create_transport(
     address: &Address,
     link: &Arc<Link>,

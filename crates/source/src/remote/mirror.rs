@@ -1,5 +1,5 @@
-//! Mirrors of remote repositories. A mirror is a bare repository without history in the state directory. It
-//! may be deleted at any time, and is then created again when needed.
+//! Mirrors of remote repositories: bare repositories without history in the state directory. They may be
+//! deleted at any time and are then recreated on demand.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,12 +15,11 @@ use crate::error::git_error_text;
 use crate::open_cache::RepositoryHandle;
 use crate::{Address, SourceError};
 
-/// Minimum growth before a mirror is recreated because of its size, as a multiple of its size after the first
-/// fetch.
+/// Minimum growth before a mirror is recreated, as a multiple of its size after the first fetch.
 const GROWTH_FACTOR_MIN: u64 = 4;
-/// File that lists the fetched commits. Git uses this file for commits whose parents are missing.
+/// File that lists the fetched commits. Git treats commits in it as having no parents.
 const COMMITS_FILE: &str = "shallow";
-/// File that contains the size of the mirror after the first fetch, in bytes.
+/// File with the mirror's size after the first fetch, in bytes.
 const FIRST_SIZE_FILE: &str = "tidegate-first";
 /// Suffix of a mirror that isn't complete yet.
 pub(crate) const NEW_SUFFIX: &str = "new";
@@ -42,8 +41,7 @@ pub(super) fn mirror_name(address: &Address) -> String {
     name
 }
 
-/// Deletes all mirrors in a folder, except for those of the given repositories. The deleted mirrors must not
-/// be in use.
+/// Deletes all mirrors in a folder except for those of `kept`. The deleted mirrors must not be in use.
 pub(crate) fn delete_unused<'a>(mirrors: &Path, kept: impl IntoIterator<Item = &'a Address>) {
     let kept: BTreeSet<String> = kept.into_iter().map(mirror_name).collect();
     for entry in fs::read_dir(mirrors).into_iter().flatten().flatten() {
@@ -65,8 +63,8 @@ pub(crate) fn delete_unused<'a>(mirrors: &Path, kept: impl IntoIterator<Item = &
     }
 }
 
-/// Deletes partial packs and incomplete mirrors, which remain if the process is killed during a fetch. The
-/// mirrors must not be in use.
+/// Deletes partial packs and incomplete mirrors, left behind by a process that was killed during a fetch.
+/// None of the mirrors may be in use.
 pub(crate) fn delete_unfinished(mirrors: &Path) {
     let inside =
         |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -92,7 +90,7 @@ pub(crate) struct Mirror {
     handle: RepositoryHandle,
     address: String,
     limits: RemoteLimits,
-    /// Lock that is held for writing while the mirror is deleted or replaced.
+    /// Locked for writing while the mirror is deleted or replaced.
     swap_lock: RwLock<()>,
 }
 
@@ -103,11 +101,11 @@ impl Mirror {
         Self { folder, handle: opened, address: address.to_string(), limits, swap_lock: RwLock::default() }
     }
 
-    /// Returns true if the mirror contains a commit, including all of its files.
+    /// Returns true if the mirror has a commit with all of its files.
     pub fn has(&self, commit: ObjectId) -> bool {
         let _shared = self.swap_lock.read().unwrap_or_else(PoisonError::into_inner);
-        // A commit is recorded after its objects, so objects may be missing if it isn't recorded. Don't use
-        // the cache, because a cached repository would hide damage on disk.
+        // Commits are recorded after their objects, so an unrecorded commit may be incomplete. Bypass the
+        // cache, which would hide damage on disk.
         let is_there = |git: gix::Repository| git.find_commit(commit).is_ok();
         self.commits().contains(&commit) && self.handle.open_independent().is_ok_and(is_there)
     }
@@ -117,7 +115,7 @@ impl Mirror {
         text.lines().filter_map(|line| ObjectId::from_hex(line.as_bytes()).ok()).collect()
     }
 
-    /// Returns the only fetched commit that starts with a prefix, or `None` if there is not exactly one.
+    /// Returns the fetched commit that starts with a prefix, or `None` unless there is exactly one.
     pub fn complete(&self, prefix: &str) -> Option<ObjectId> {
         let commits = self.commits();
         let mut found = commits.into_iter().filter(|id| id.to_string().starts_with(prefix));
@@ -137,7 +135,7 @@ impl Mirror {
         self.handle.use_cached(using).map_err(|error| read(&error))?
     }
 
-    /// Deletes the mirror. The next fetch creates a new one.
+    /// Deletes the mirror. The next fetch recreates it.
     pub fn clear(&self) -> Result<(), Problem> {
         let _alone = self.swap_lock.write().unwrap_or_else(PoisonError::into_inner);
         self.handle.invalidate();
@@ -151,8 +149,8 @@ impl Mirror {
         )
     }
 
-    /// Fetches a commit into the mirror, or into a new mirror that replaces it. The arguments of `fetch` are
-    /// a repository and the commits that it already contains.
+    /// Fetches a commit into the mirror, or into a new one that replaces it. `fetch` takes a repository and
+    /// the commits that it already has.
     pub fn add(
         &self,
         commit: ObjectId,
@@ -178,8 +176,8 @@ impl Mirror {
         self.create(commit, fetch)
     }
 
-    /// Fetches an object that isn't a commit into the mirror. The object isn't recorded, so a new mirror may
-    /// not contain it.
+    /// Fetches an object other than a commit into the mirror. It isn't recorded, so it may be lost when the
+    /// mirror is recreated.
     pub fn add_object(
         &self,
         fetch: impl Fn(&gix::Repository, &[ObjectId]) -> Result<(), Problem>,
@@ -194,7 +192,7 @@ impl Mirror {
     ) -> Result<(), Problem> {
         let damaged = |what| Problem { can_be_local: true, ..Problem::new(what) };
         let git = self.handle.open_current().map_err(|error| damaged(git_error_text(&error)))?;
-        // The server doesn't send objects that the client has announced, so all announced commits must exist.
+        // The server omits whatever the client has announced, so all announced commits must exist.
         if let Some(lost) = commits.iter().find(|id| git.find_commit(**id).is_err()) {
             return Err(damaged(format!("commit {lost} is missing")));
         }

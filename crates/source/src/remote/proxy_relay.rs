@@ -1,5 +1,5 @@
-//! Relay that lets another program use a proxy. It accepts a single connection on a local port, and forwards
-//! its data through the proxy.
+//! Lets another program use a proxy: a local port that accepts a single connection and forwards its data
+//! through the proxy.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::{Attempt, Network, Problem};
 use crate::credentials::AccessSettings;
 
 /// Connects to a host through its proxy, and accepts a single connection on a local port. Returns the port,
-/// or `None` if no proxy is used for the host.
+/// or `None` if the host needs no proxy.
 pub(super) fn open_relay(
     (host, port): (&str, u16),
     access: &AccessSettings,
@@ -79,10 +79,10 @@ fn connect_through_proxy(
     })
 }
 
-/// Copies data in both directions until either side closes its connection.
+/// Copies data in both directions until either side closes the connection.
 async fn copy_both_ways(listener: TcpListener, mut server: TcpStream) {
     let Ok((mut program, _)) = listener.accept().await else { return };
     drop(listener);
-    // When one side closes its connection, the other side's connection is closed, too.
+    // Once one side is closed, the other is closed, too.
     let _ = copy_bidirectional(&mut program, &mut server).await;
 }

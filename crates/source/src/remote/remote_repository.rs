@@ -18,13 +18,13 @@ pub(crate) struct Remote {
     network: Arc<Network>,
     mirror: Mirror,
     lfs: Lfs,
-    /// Cached result of `enables_lfs`, along with the credentials that the result applies to.
+    /// Cached result of `enables_lfs`, with the credentials that it was computed from.
     enables_lfs: Mutex<Option<(Arc<Credentials>, bool)>>,
     fetches: Singleflight<(ObjectId, Result<(), SourceError>)>,
-    /// True if loopback addresses are blocked. This is the case if only manifests refer to the repository.
+    /// True if loopback addresses are blocked, because only manifests refer to the repository.
     blocks_loopback: AtomicBool,
-    /// Last commit that was fetched again because the mirror was damaged. If the same commit is still
-    /// unreadable, it isn't fetched again, which prevents an endless loop.
+    /// Last commit that was refetched because the mirror was damaged. It isn't refetched again if it is still
+    /// unreadable, which would loop forever.
     last_refetched: Mutex<Option<ObjectId>>,
 }
 
@@ -66,12 +66,12 @@ impl Remote {
         }
     }
 
-    /// Returns a lookup that provides the content of files while a commit is read.
+    /// Returns a lookup to use while reading a commit.
     pub fn lookup(&self) -> Lookup<'_> {
         self.lfs.lookup(&self.address)
     }
 
-    /// Fetches the missing Git LFS objects. The caller must not be reading the repository at the same time.
+    /// Fetches the missing Git LFS objects. The caller must not hold the repository open for reading.
     /// `config` is the repository's `.lfsconfig`.
     pub fn fetch_lfs(&self, config: Option<&[u8]>, lookup: &Lookup<'_>) -> Result<(), SourceError> {
         let from = LfsSource { address: &self.address, network: &self.network, access: &self.access()? };
@@ -115,7 +115,7 @@ impl Remote {
     }
 
     /// Returns a function that fetches a commit or a tag into a repository, given the commits that it already
-    /// contains.
+    /// has.
     fn fetch_into(
         &self,
         wanted: (ObjectId, Kind),
@@ -137,13 +137,12 @@ impl Remote {
         })
     }
 
-    /// Returns the only fetched commit that starts with a prefix, or `None` if there is not exactly one.
+    /// Returns the fetched commit that starts with a prefix, or `None` unless there is exactly one.
     pub fn complete(&self, prefix: &str) -> Option<ObjectId> {
         self.mirror.complete(prefix)
     }
 
-    /// Calls a function with a repository that contains a commit with all of its files, but without its
-    /// history.
+    /// Calls a function with a repository that has a commit and all of its files, but not its history.
     pub fn with_commit<T>(
         &self,
         commit: ObjectId,
@@ -153,7 +152,7 @@ impl Remote {
             self.fetch(commit)?;
         }
         match self.mirror.read(&using) {
-            // The commit was fetched before, so the mirror or the remote repository must be damaged.
+            // It was fetched before, so the mirror or the remote repository must be damaged.
             Err(SourceError::Read { reason, .. }) if self.can_refetch(commit) => {
                 tracing::warn!(repository = %self.address, %reason, "repository mirror is damaged; recreating it");
                 self.mirror.clear().map_err(|problem| self.error("cannot recreate the mirror", problem))?;
@@ -164,7 +163,7 @@ impl Remote {
         }
     }
 
-    /// Calls a function with a repository that contains a commit and an annotated tag of the commit.
+    /// Calls a function with a repository that has a commit and an annotated tag of it.
     pub fn with_tag<T>(
         &self,
         (commit, tag): (ObjectId, ObjectId),

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Runs work for one caller at a time. All callers that are waiting when the work starts share its result. A
-/// caller never receives the result of work that started before the call.
+/// Runs work for one caller at a time. Everyone waiting when the work starts shares its result; results of
+/// work that started before the call are never used.
 pub(crate) struct Singleflight<T> {
     started: AtomicU64,
     last: Mutex<Option<(u64, T)>>,
@@ -41,8 +41,7 @@ mod tests {
 
     use super::*;
 
-    /// Callers that arrive while work is running must not share its result. They share the result of the next
-    /// run.
+    /// Callers that arrive during a run must share the result of the next run instead.
     #[test]
     fn waiting_callers_share_a_run() {
         let turn = Singleflight::default();

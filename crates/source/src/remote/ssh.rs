@@ -1,4 +1,4 @@
-//! Git over SSH. Uses the machine's `ssh` program without a shell and without the user's configuration.
+//! Git over SSH, using the machine's `ssh` program without a shell and without the user's configuration.
 
 use std::fs;
 use std::io::{self, Read, Write as _};
@@ -20,10 +20,10 @@ use crate::address::RemoteLocation;
 use crate::credentials::AccessSettings;
 use crate::secret_text::SecretText;
 
-/// Name prefix of folders for keys. If the process is killed, its folders remain, and the next process
-/// deletes them.
+/// Name prefix of folders for keys. If the process is killed, its folders are left behind for the next
+/// process to delete.
 const KEY_FOLDER_PREFIX: &str = "ssh-";
-/// Maximum number of bytes that are kept from standard error.
+/// Maximum number of bytes of standard error to keep.
 const STDERR_BYTES_MAX: u64 = 4 << 10;
 /// Maximum output of a command, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
@@ -34,11 +34,11 @@ pub(crate) struct Session {
     stderr: Mutex<Option<JoinHandle<String>>>,
     secret: String,
     has_exceeded_limit: Arc<Mutex<bool>>,
-    /// Folder with the private key and the known hosts. Dropping this value deletes the folder.
+    /// Folder with the private key and the known hosts. Deleted on drop.
     _files: TempDir,
 }
 
-/// Deletes keys that remain because a process was killed.
+/// Deletes keys left behind by a process that was killed.
 pub(crate) fn delete_stale_keys(mirrors: &Path) {
     for entry in fs::read_dir(mirrors).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(KEY_FOLDER_PREFIX) {
@@ -52,7 +52,7 @@ pub(crate) fn quote_for_shell(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''").replace('!', "'\\!'"))
 }
 
-/// Connects to the server, and starts its Git command. Doesn't send any Git request.
+/// Connects to the server and starts its Git command, without sending a Git request yet.
 pub(crate) fn connect_ssh(
     site: &RemoteLocation,
     access: &AccessSettings,
@@ -116,7 +116,7 @@ fn start_ssh(
     let hosts = write_private(files.path(), "known_hosts", &access.known_hosts).map_err(failed)?;
     let relay = proxy_relay::open_relay((&site.host, site.port.unwrap_or(22)), access, network, attempt)?;
     let mut command = ssh_command(site, access, network, (&key, &hosts), relay);
-    // This argument is parsed by the shell of the server.
+    // Parsed by the server's shell.
     command.arg(asked);
     let program = network.ssh.display();
     let mut child = command.spawn().map_err(|error| match error.kind() {
@@ -144,7 +144,7 @@ fn start_ssh(
     Ok((input, output, session))
 }
 
-/// Writes a new file that only its owner can read.
+/// Writes a new file that only its owner can read and write.
 fn write_private(folder: &Path, name: &str, content: &str) -> io::Result<PathBuf> {
     let path = folder.join(name);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -190,7 +190,7 @@ fn ssh_command(
     let hosts = if access.is_insecure { Path::new("none") } else { hosts };
     option("UserKnownHostsFile", &hosts.display().to_string());
     if relay.is_some() {
-        // With a relay, `ssh` connects to a local port, but it must verify the host key of the real server.
+        // With a relay, `ssh` connects to a local port but still has to verify the real server's host key.
         let host = site.host.trim_matches(['[', ']']);
         let name = site.port.map_or_else(|| host.to_owned(), |port| format!("[{host}]:{port}"));
         option("HostName", "127.0.0.1");
@@ -260,7 +260,7 @@ impl Drop for Session {
     }
 }
 
-/// Output of a program. Reading fails once the limit is exceeded.
+/// Output of a program. Reads fail past the limit.
 struct LimitedOutput {
     output: ChildStdout,
     bytes_left: u64,

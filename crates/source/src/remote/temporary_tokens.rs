@@ -29,13 +29,13 @@ const RESPONSE_BYTES_MAX: u64 = 256 << 10;
 #[derive(Default)]
 pub(crate) struct Tokens {
     cache: TokenCache<Issuer, Problem>,
-    /// Newly issued token that each repository rejected. If the repository rejects the same token again, no
-    /// further token is requested. The token stays cached, because other repositories may accept it.
+    /// The new token that each repository last rejected. If the same token is rejected again, no other one is
+    /// requested. It stays cached, because other repositories may accept it.
     rejected: Mutex<BTreeMap<String, (Issuer, SecretText)>>,
 }
 
 impl Tokens {
-    /// Returns true if the rejected token was cached, and the repository might accept a new token.
+    /// Returns true if the rejected token came from the cache, so that a new one might be accepted.
     fn can_be_replaced(&self, repository: &str, leased: &ObtainedToken) -> bool {
         let useless = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
         leased.is_from_cache && useless.get(repository).is_none_or(|(_, token)| token.0 != leased.token)
@@ -48,7 +48,7 @@ impl Tokens {
             useless.remove(repository);
             return;
         }
-        // Entries with older tokens of the same issuer are obsolete.
+        // Drop entries for older tokens of the same issuer.
         useless.retain(|_, (other, before)| other != issuer || before.0 == token);
         useless.insert(repository.to_owned(), (issuer.clone(), SecretText(token.to_owned())));
     }
@@ -69,9 +69,9 @@ impl From<Problem> for TokenFailure<Problem> {
 }
 
 impl Network {
-    /// Calls `work` with a valid temporary password. If the server rejects a cached password, calls `work`
-    /// again with a new one. The new password remains in the cache even if the server rejects it, because
-    /// other repositories may accept it.
+    /// Calls `work` with a valid temporary password, and once more with a new one if the server rejects a
+    /// cached one. A new password stays cached even if it is rejected, because other repositories may accept
+    /// it.
     pub fn with_token<T>(
         &self,
         access: &AccessSettings,
@@ -109,7 +109,7 @@ impl Network {
         })
     }
 
-    /// Creates a link to the issuer. The assertion is sent only to this server.
+    /// Creates a link to the issuer. The assertion goes only to this server.
     fn link_to_issuer(
         &self,
         address: &str,
@@ -125,20 +125,20 @@ impl Network {
             proxy: access.proxy.clone(),
             no_proxy: access.no_proxy.clone(),
             certificates: access.issuer_certificates.clone(),
-            // The issuer may be on this machine, because the author of the Secret has chosen it.
+            // The issuer may be on this machine, since the author of the Secret chose it.
             ..AccessSettings::default()
         };
         let attempt = self.attempts.start(self.limits.list_refs);
         Link::for_address(address, &asker, self, attempt, RESPONSE_BYTES_MAX)
     }
 
-    /// Removes the cached tokens of all Secrets that aren't in `secrets`.
+    /// Drops the cached tokens of all Secrets that aren't in `secrets`.
     pub fn retain_tokens_of(&self, secrets: &BTreeSet<String>) {
         self.tokens.retain(|issuer| secrets.contains(&issuer.secret));
     }
 }
 
-/// Returns advice for the case that the server rejects even a new token.
+/// Returns advice if the server rejects even a new token.
 fn rejected_token_hint(issuer: &Issuer) -> &'static str {
     match issuer.kind {
         IssuerKind::Github { .. } => {

@@ -7,12 +7,12 @@ use tidegate_web::is_local_host;
 use crate::Address;
 use crate::address::{RemoteLocation, parse_location};
 
-/// Prefix that matches every address, unless it uses plain HTTP.
+/// Matches every URL except plain HTTP.
 const ANY_ADDRESS: &str = "*";
 /// Supported schemes and their default ports.
 const SCHEMES: [(&str, u16); 4] = [("https", 443), ("http", 80), ("ssh", 22), ("oci", 443)];
 
-/// Allowed address prefixes for remote dependencies. If no prefix is set, no dependency is fetched.
+/// URL prefixes that remote dependencies may be fetched from. Empty by default, so nothing is fetched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedSources {
     /// Prefixes for remote bases and files of kustomizations.
@@ -21,8 +21,7 @@ pub struct AllowedSources {
     pub charts: Vec<Prefix>,
 }
 
-/// A prefix of addresses, which consists of a host and whole path segments. `*` matches every address, unless
-/// it uses plain HTTP.
+/// A URL prefix of a host and whole path segments. `*` matches every URL except plain HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefix(Option<RemoteLocation>);
 
@@ -77,8 +76,8 @@ impl Prefix {
     }
 }
 
-/// Returns `None` if no prefix matches the address. Otherwise, returns true if the host of a matching
-/// prefix is this machine.
+/// Returns `None` if no prefix matches the address, and otherwise true if the host of a matching prefix is
+/// this machine.
 pub(super) fn find_allowed(prefixes: &[Prefix], address: &Address) -> Option<bool> {
     let site = address.site()?;
     let allowing: Vec<&Prefix> = prefixes.iter().filter(|prefix| prefix.find_allowed(site)).collect();

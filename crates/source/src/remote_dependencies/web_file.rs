@@ -1,4 +1,4 @@
-//! A single file on a server. Its content is that of the latest observation.
+//! A single file on a server, as of its latest observation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +45,7 @@ impl WebFile {
         &self.address
     }
 
-    /// Returns the content according to the latest observation. If there is none, observes the file.
+    /// Returns the content as of the latest observation, making a first observation if necessary.
     pub fn content(&self) -> Result<Arc<Vec<u8>>, SourceError> {
         self.observations.last().unwrap_or_else(|| self.observe_shared().1).map(|content| content.bytes)
     }
@@ -54,8 +54,7 @@ impl WebFile {
         self.observations.observe(|known| self.fetch(known.and_then(Result::ok)))
     }
 
-    /// Observes the file. Returns true if its content or its availability has changed since the previous
-    /// observation.
+    /// Observes the file. Returns true if its content or availability has changed since the last observation.
     pub fn observe_availability(&self) -> bool {
         match self.observe_shared() {
             (Some(Ok(before)), Ok(found)) => before.bytes != found.bytes,
@@ -64,7 +63,7 @@ impl WebFile {
         }
     }
 
-    /// Fetches the file. Doesn't send credentials, because Secrets apply only to repositories.
+    /// Fetches the file without credentials: Secrets apply only to repositories.
     fn fetch(&self, known: Option<Content>) -> Observation {
         let wrong = |problem| SourceError::remote(&self.address, "cannot fetch the file", problem);
         let access = self.network.access_to(&self.address, self.blocks_loopback.load(Ordering::Relaxed))?;

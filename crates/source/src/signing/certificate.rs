@@ -1,7 +1,7 @@
 //! OpenPGP certificates: their keys, and the permitted purposes of each key.
 //!
-//! The expiry, the purposes and the revocation of a key are defined by self-signatures. Signatures by other
-//! keys are ignored. As in GnuPG, the newest valid self-signature counts.
+//! Self-signatures define a key's expiry, purposes and revocation; signatures by other keys are ignored. As
+//! in GnuPG, the newest valid self-signature counts.
 
 use pgp::composed::{SignedPublicKey, SignedPublicSubKey};
 use pgp::packet::{PublicKey, PublicSubkey, Signature, SignatureType, SubpacketData};
@@ -12,7 +12,7 @@ use super::key_id::KeyId;
 /// A key in a certificate.
 pub(super) struct Signer {
     pub id: KeyId,
-    /// ID of the primary key in the same certificate.
+    /// ID of the certificate's primary key.
     pub primary: KeyId,
     pub key: Key,
     /// Creation time in seconds since 1970.
@@ -58,8 +58,7 @@ pub(super) fn signers(certificate: &SignedPublicKey) -> Option<Vec<Signer>> {
     Some(std::iter::once(first).chain(others).collect())
 }
 
-/// Returns the self-signatures, which are direct signatures and signatures on user IDs that haven't been
-/// revoked.
+/// Returns the self-signatures: direct signatures, and those on user IDs that haven't been revoked.
 fn self_signatures(certificate: &SignedPublicKey) -> impl Iterator<Item = &Signature> {
     let primary = &certificate.primary_key;
     let of_users = certificate.details.users.iter().flat_map(move |user| {
@@ -87,8 +86,7 @@ fn signer_of_subkey(sub: &SignedPublicSubKey, primary: &Signer) -> Option<Signer
         sub.signatures.iter().filter(is_one)
     };
     let binding = newest_signature(of(SignatureType::SubkeyBinding))?;
-    // A subkey must also have signed the primary key. Otherwise, anyone could add another user's key to their
-    // own certificate.
+    // A subkey must also have signed the primary key, or anyone could claim someone else's key as a subkey.
     let belongs = |back: &Signature| back.verify_primary_key_binding(&sub.key, by).is_ok();
     let expires_at = expires_at(&sub.key, binding).into_iter().chain(primary.expires_at).min();
     Some(Signer {
@@ -112,11 +110,11 @@ fn created_at(key: &impl KeyDetails) -> i64 {
 
 fn expires_at(key: &impl KeyDetails, said: &Signature) -> Option<i64> {
     let after = said.key_expiration_time().map(|after| i64::from(after.as_secs()));
-    // A value of zero means that the key doesn't expire.
+    // Zero means that the key doesn't expire.
     after.filter(|after| *after > 0).map(|after| created_at(key).saturating_add(after))
 }
 
-/// Returns true if the key may be used for signing. Without usage flags, a key may be used for any purpose.
+/// Returns true if the key may be used for signing. Without usage flags, it may be used for anything.
 fn is_for_signing(said: &Signature) -> bool {
     let mut parts = said.config().into_iter().flat_map(|config| config.hashed_subpackets());
     let says = parts.any(|part| matches!(part.data, SubpacketData::KeyFlags(_)));

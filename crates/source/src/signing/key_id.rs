@@ -4,12 +4,12 @@ use std::fmt;
 
 use pgp::types::{Fingerprint, KeyDetails, KeyId as Id};
 
-/// Long key ID, which is the end of the fingerprint (16 hexadecimal digits).
+/// Long key ID: the last 16 hexadecimal digits of the fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyId([u8; 8]);
 
 impl KeyId {
-    /// Parses a long key ID or a fingerprint. Returns `None` for short IDs, because they aren't unique.
+    /// Parses a long key ID or a fingerprint. Returns `None` for short IDs, which aren't unique.
     pub fn parse(text: &str) -> Option<Self> {
         let digits: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
         let digits = digits.strip_prefix("0x").unwrap_or(&digits);
@@ -23,7 +23,7 @@ impl KeyId {
         Self::from(&key.legacy_key_id())
     }
 
-    /// Returns the ID of the key with this fingerprint, or `None` if the version of the key isn't supported.
+    /// Returns the ID of the key with this fingerprint, or `None` if the key version isn't supported.
     pub fn from_fingerprint(fingerprint: &Fingerprint) -> Option<Self> {
         let bytes = fingerprint.as_bytes();
         let id = match fingerprint {

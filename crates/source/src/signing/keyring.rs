@@ -18,7 +18,7 @@ use crate::error::to_line;
 const SIGNATURE_MAX: usize = 64 << 10;
 /// Maximum number of valid signatures in the cache.
 const CACHED_SIGNATURES_MAX: usize = 4096;
-/// Maximum difference between the clocks of this machine and the signer, in seconds.
+/// Maximum clock skew between this machine and the signer, in seconds.
 const CLOCK_SKEW_SECONDS: i64 = 300;
 
 /// Public keys for verifying signatures.
@@ -27,27 +27,26 @@ pub(crate) struct Keyring {
     /// Armored keys by key ID.
     armored: BTreeMap<String, String>,
     signers: Vec<Signer>,
-    /// Signatures that were valid when they were checked, by signed object.
+    /// Signatures that have been found valid, by signed object.
     cache: Mutex<BTreeMap<SignedObject, ValidSignature>>,
 }
 
-/// A signed object: its ID, the tag name if the object is a tag, and the commit that the object refers to.
+/// A signed object: its ID, its tag name if it is a tag, and the commit that it refers to.
 pub(super) type SignedObject = (ObjectId, Option<String>, ObjectId);
 
-/// A signature that was valid when it was checked.
+/// A signature that has been found valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ValidSignature {
     pub key: KeyId,
-    /// ID of the primary key in the same certificate.
+    /// ID of the certificate's primary key.
     pub primary: KeyId,
-    /// Time at which the key expires, in seconds since 1970. `expires_at` is the time at which the signature
-    /// itself expires.
+    /// Unix time at which the key expires, as opposed to the signature itself (`expires_at`).
     key_expires_at: Option<i64>,
     expires_at: Option<i64>,
 }
 
 impl Keyring {
-    /// Parses the keys in a ConfigMap. Logs and ignores invalid keys, so only commits that are signed with
+    /// Parses the keys in a ConfigMap. Invalid keys are logged and ignored, so that only commits signed with
     /// them are rejected.
     pub fn new(written: BTreeMap<String, String>) -> Self {
         let mut all = Vec::new();
@@ -71,7 +70,7 @@ impl Keyring {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cached signature of an object, or an error if the signature or its key has expired.
+    /// Returns an object's cached signature, or an error if it or its key has expired.
     pub(super) fn cached(
         &self,
         signed: &SignedObject,
@@ -89,7 +88,7 @@ impl Keyring {
         known.insert(signed, good);
     }
 
-    /// Verifies a signature of these bytes. Also checks that the signature and its key were valid at `now`.
+    /// Verifies a signature over these bytes, and that it and its key are valid at `now`.
     pub(super) fn check(
         &self,
         armored: &[u8],
@@ -117,7 +116,7 @@ impl Keyring {
     }
 }
 
-/// Checks the remaining conditions for a verified signature, such as the purpose and the expiry of its key.
+/// Checks everything else about a verified signature, such as the purpose and expiry of its key.
 fn check_conditions(
     signer: &Signer,
     signature: &Signature,
@@ -188,7 +187,7 @@ fn parse_one(armored: &[u8]) -> Result<Signature, SignatureError> {
     }
 }
 
-/// Returns true if the signature has a critical part that this module doesn't support.
+/// Returns true if the signature has an unsupported critical part.
 fn has_unsupported_critical_part(config: &SignatureConfig) -> bool {
     config.hashed_subpackets().any(|part| {
         let is_unknown = matches!(
@@ -199,14 +198,14 @@ fn has_unsupported_critical_part(config: &SignatureConfig) -> bool {
     })
 }
 
-/// Returns the key IDs of the issuer, as specified by the signature.
+/// Returns the issuer's key IDs, according to the signature.
 fn issuer_key_ids(signature: &Signature) -> Vec<KeyId> {
     let ids = signature.issuer_key_id().into_iter().map(KeyId::from);
     let fingerprints = signature.issuer_fingerprint();
     fingerprints.into_iter().filter_map(KeyId::from_fingerprint).chain(ids).collect()
 }
 
-/// Parses the keys in one entry of the ConfigMap. The entry's name must be the ID of one of the keys.
+/// Parses the keys in an entry of the ConfigMap, whose name must be the ID of one of its keys.
 fn parse_keys(name: &str, armored: &str) -> Result<Vec<Signer>, String> {
     let named = KeyId::parse(name)
         .ok_or("the entry's name must be the key ID, with at least 16 hexadecimal digits")?;

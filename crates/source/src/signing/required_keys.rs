@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::key_id::KeyId;
 use super::keyring::ValidSignature;
 
-/// Keys that a project accepts. Each commit that the project deploys must be signed with one of these keys.
+/// Keys that a project accepts. Each commit that it deploys must be signed with any of them.
 #[derive(Clone, Debug)]
 pub struct RequiredKeys {
     project: String,
@@ -29,8 +29,8 @@ impl RequiredKeys {
         &self.project
     }
 
-    /// Returns true if the signature was made with one of the keys. If the ID of a primary key is listed, all
-    /// keys in the same certificate are accepted.
+    /// Returns true if the signature was made with an accepted key. A listed primary key covers all keys of
+    /// its certificate.
     pub(super) fn accepts(&self, good: &ValidSignature) -> bool {
         self.keys.contains(&good.key) || self.keys.contains(&good.primary)
     }

@@ -4,8 +4,8 @@ use tidegate_model::Timestamp;
 
 use super::key_id::KeyId;
 
-/// Reason why a signature isn't valid. The message continues a sentence that starts with the signed object,
-/// such as "commit abc …".
+/// Reason why a signature isn't valid. Continues a sentence that starts with the signed object, such as
+/// "commit abc …".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SignatureError {
     #[error("is not signed")]

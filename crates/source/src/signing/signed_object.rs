@@ -1,4 +1,4 @@
-//! Signed objects, which are commits or annotated tags of commits.
+//! Signed objects: commits, and annotated tags of commits.
 
 use gix::ObjectId;
 use gix::objs::signature::Format;
@@ -12,8 +12,8 @@ use crate::SourceError;
 use crate::repository::{Repository, Tag};
 
 impl Repository {
-    /// Returns an error unless a commit is signed with an accepted key. As in Argo CD, if one of `names` is
-    /// an annotated tag of the commit, the tag must be signed instead.
+    /// Fails unless a commit is signed with an accepted key. As in Argo CD, if `names` contains an annotated
+    /// tag of it, the tag must be signed instead.
     pub(crate) fn check_signed(
         &self,
         (commit, names): (&str, &[&str]),
@@ -31,7 +31,7 @@ impl Repository {
         let checked = match keyring.cached(&signed, now) {
             Some(known) => known,
             None => self.with_object(commit, tag.as_ref(), |git| {
-                // The server's list of tags could be wrong, so check the tag object itself.
+                // Don't trust the server's list of tags; look at the tag object itself.
                 if tag.is_some() && !refers_to(git, signed.0, of) {
                     return Ok(Err(SignatureError::OfOtherCommit));
                 }
@@ -66,7 +66,7 @@ fn refers_to(git: &gix::Repository, tag: ObjectId, of: ObjectId) -> bool {
     git.find_object(tag).is_ok_and(|tag| tag.peel_to_commit().is_ok_and(|found| found.id() == of))
 }
 
-/// Describes the key that made a signature, and the certificate of the key.
+/// Describes the key that made a signature, and its certificate.
 fn key_text(ValidSignature { key, primary, .. }: &ValidSignature) -> String {
     if key == primary { key.to_string() } else { format!("{key} of {primary}") }
 }
@@ -74,8 +74,7 @@ fn key_text(ValidSignature { key, primary, .. }: &ValidSignature) -> String {
 /// A signature, followed by the bytes that were signed.
 type SignatureParts = (Vec<u8>, Vec<u8>);
 
-/// Returns the signature and the signed bytes of a commit or a tag. Returns `None` if the object is of a
-/// different type.
+/// Returns the signature and the signed bytes of a commit or tag, or `None` for other types of objects.
 fn signature_parts(
     found: &gix::Object<'_>,
     tag: Option<&str>,

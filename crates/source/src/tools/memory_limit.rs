@@ -1,4 +1,4 @@
-//! Memory limit of the container in which this process runs. The limit includes all child processes.
+//! Memory limit of the container that this process runs in. It includes child processes.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::path::Path;
 const CGROUP_MOUNT: &str = "/sys/fs/cgroup";
 /// File with the memory limit in cgroup v1.
 const CGROUP_V1_LIMIT: &str = "/sys/fs/cgroup/memory/memory.limit_in_bytes";
-/// Minimum value that means "no limit" in cgroup v1.
+/// Lowest value that means "no limit" in cgroup v1.
 const UNLIMITED_FROM: u64 = 1 << 50;
 
-/// Returns the memory limit of the container in bytes, or `None` if there is no limit.
+/// Returns the container's memory limit in bytes, if it has one.
 pub(super) fn container_memory_limit() -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();

@@ -10,8 +10,8 @@ use tidegate_program::{Limits, ProgramOutput, Sandbox, StopReason};
 use super::{Tool, ToolLimits, Tools, WorkingFolder};
 use crate::remote;
 
-/// Address of a proxy that doesn't exist. Requests through this proxy fail immediately, even if the kernel
-/// can't block network access.
+/// A proxy that doesn't exist. It makes requests fail immediately even where the kernel can't block network
+/// access.
 const UNREACHABLE_PROXY: &str = "http://127.0.0.1:9";
 
 /// A call of a tool.
@@ -26,7 +26,7 @@ pub(crate) struct ToolCall<'c> {
 /// Reason why a call of a tool failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RunError {
-    /// The tool exited with an error. Contains the output on standard error.
+    /// The tool exited with an error. Holds its standard error.
     #[error("{0}")]
     Failed(String),
     /// The tool couldn't be started, or was stopped.
@@ -34,7 +34,7 @@ pub(crate) enum RunError {
     Stopped(#[from] tidegate_program::RunError),
 }
 
-/// Runs a tool until it exits. Returns its standard output.
+/// Runs a tool to completion, and returns its standard output.
 pub(crate) fn run_tool(tools: &Tools, call: ToolCall<'_>) -> Result<Vec<u8>, RunError> {
     let place = tools.slots.acquire(call.application, tools.limits.concurrency);
     let attempt = tools.attempts.start(tools.limits.time);
@@ -80,7 +80,7 @@ fn tool_command(call: &ToolCall<'_>, limits: &ToolLimits) -> Command {
         ("HELM_DATA_HOME", "data"),
         ("HELM_PLUGINS", "plugins"),
         ("KUBECONFIG", "none"),
-        // With this `PATH`, the tool can't find other programs.
+        // Keeps the tool from finding other programs.
         ("PATH", "none"),
     ] {
         set(&mut command, name, &home.join(folder));
@@ -88,8 +88,7 @@ fn tool_command(call: &ToolCall<'_>, limits: &ToolLimits) -> Command {
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
         command.env(name, UNREACHABLE_PROXY);
     }
-    // Near this soft limit, Go's garbage collector runs more often, so the tool doesn't reach the hard limit
-    // as easily.
+    // Near this soft limit, Go collects garbage more often, so the hard limit is reached less easily.
     let soft = limits.memory.saturating_div(4).saturating_mul(3);
     command.env("GOMEMLIMIT", soft.to_string()).env("LC_ALL", "C").env("TZ", "UTC");
     command

@@ -1,14 +1,14 @@
-//! Slots for concurrent calls of tools. An Application is slow if its last call exceeded a limit. A slow
-//! Application waits until no other Application is waiting, and leaves one slot free. A few charts that never
-//! finish therefore can't block all other Applications.
+//! Slots for concurrent calls of tools. An Application counts as slow if its last call exceeded a limit. Slow
+//! Applications wait until no others are waiting, and always leave a slot free, so that a few charts that
+//! never finish can't block everyone else.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of Applications that are recorded as slow.
+/// Maximum number of Applications to remember as slow.
 const NAMES_MAX: usize = 10_000;
 
-/// Number of slots in use, and callers that wait for a slot.
+/// Number of slots in use, and the callers waiting for a slot.
 #[derive(Debug, Default)]
 pub(super) struct ToolSlots {
     state: Mutex<SlotState>,
@@ -20,14 +20,13 @@ struct SlotState {
     taken: usize,
     /// Number of slots that slow Applications use.
     taken_by_slow: usize,
-    /// Callers that wait for a slot, in order of precedence. The flag is true for a slow Application, and the
-    /// number is the order of arrival.
+    /// Waiting callers, in order of precedence: true for a slow Application, then the order of arrival.
     waiting: BTreeSet<(bool, u64)>,
     arrivals: u64,
     slow_applications: BTreeSet<String>,
 }
 
-/// A slot for one call. Dropping this value releases the slot.
+/// A slot for one call. Released on drop.
 pub(super) struct ToolSlot<'p> {
     slots: &'p ToolSlots,
     application: &'p str,
@@ -38,7 +37,7 @@ impl SlotState {
     /// Returns true if a waiting caller may take a slot now.
     fn is_next(&self, of: (bool, u64), limit: usize) -> bool {
         let (is_slow, _) = of;
-        // Slow Applications leave a slot free, unless there is only one slot.
+        // Slow Applications leave a slot free, unless it is the only one.
         let has_place = !is_slow || self.taken_by_slow < limit.saturating_sub(1).max(1);
         self.taken < limit && has_place && self.waiting.first() == Some(&of)
     }
@@ -49,7 +48,7 @@ impl ToolSlots {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a slot. Callers receive slots in order of arrival, except that slow Applications come last.
+    /// Waits for a slot. Callers are served in order of arrival, slow Applications last.
     pub fn acquire<'p>(&'p self, whose: &'p str, limit: usize) -> ToolSlot<'p> {
         let limit = limit.max(1);
         let mut state = self.lock_state();
@@ -62,14 +61,15 @@ impl ToolSlots {
         state.waiting.remove(&us);
         state.taken = state.taken.saturating_add(1);
         state.taken_by_slow = state.taken_by_slow.saturating_add(usize::from(is_slow));
-        // Another slot may be free for the next waiting caller.
+        // There may be another free slot for the next in line.
         self.released.notify_all();
         ToolSlot { slots: self, application: whose, is_slow }
     }
 }
 
 impl ToolSlot<'_> {
-    /// Releases the slot. `was_too_much` is true if the call exceeded a limit, so the Application is slow.
+    /// Releases the slot. If the call exceeded a limit (`was_too_much`), the Application counts as slow from
+    /// now on.
     pub fn release(self, was_too_much: bool) {
         let mut state = self.slots.lock_state();
         match was_too_much {

@@ -1,4 +1,4 @@
-//! Private working folder of a tool, which contains its input files and an empty home folder.
+//! A tool's private working folder, with its input files and an empty home folder.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -12,15 +12,15 @@ use tempfile::TempDir;
 use super::Tools;
 use crate::SourceError;
 
-/// Name prefix of working folders. If the process is killed, its folders remain, and the next process deletes
-/// them.
+/// Name prefix of working folders. If the process is killed, its folders are left behind for the next process
+/// to delete.
 const FOLDER_PREFIX: &str = "work-";
 /// Folder for the files of the source.
 pub(crate) const SOURCE_FOLDER: &str = "source";
-/// Mode of all files. Only the owner has access, because the content may be secret.
+/// Mode of all files. They may be secret, so only the owner has access.
 const OWNER_ONLY: u32 = 0o600;
 
-/// Deletes working folders that remain because a process was killed.
+/// Deletes working folders left behind by a process that was killed.
 pub(super) fn delete_stale_folders(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(FOLDER_PREFIX) {
@@ -37,7 +37,7 @@ pub(super) struct WorkingFolders {
 }
 
 impl WorkingFolders {
-    /// Waits until all working folders have been deleted. Waits at most for the given time.
+    /// Waits until all working folders have been deleted, but no longer than `within`.
     pub fn wait_until_closed(&self, within: Duration) {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.closed.wait_timeout_while(open, within, |open| *open > 0);
@@ -50,7 +50,7 @@ impl WorkingFolders {
     }
 }
 
-/// Guard that counts one open folder. Dropping it decrements the counter.
+/// Counts one open folder until it is dropped.
 struct OpenGuard(Arc<WorkingFolders>);
 
 impl Drop for OpenGuard {
@@ -61,7 +61,7 @@ impl Drop for OpenGuard {
     }
 }
 
-/// A private folder. Dropping this value first deletes the folder, and then decrements the counter.
+/// A private folder. On drop, it is deleted first, and only then is the counter decremented.
 pub(crate) struct WorkingFolder(TempDir, #[allow(dead_code, reason = "held until it is dropped")] OpenGuard);
 
 impl WorkingFolder {
@@ -93,20 +93,20 @@ impl WorkingFolder {
         self.0.path().join(SOURCE_FOLDER)
     }
 
-    /// Writes a file at the top level of the working folder, next to the folder for the source.
+    /// Writes a file to the top level of the working folder, next to the source's folder.
     pub fn write_file(&self, name: &str, content: &[u8]) -> Result<PathBuf, SourceError> {
         let path = self.0.path().join(name);
         write_private(&path, content)?;
         Ok(path)
     }
 
-    /// Writes a file of the source. Returns an error unless the path is normalized, so the file is always
-    /// inside the folder.
+    /// Writes a file of the source. The path must be normalized, so that the file is always inside the
+    /// folder.
     pub fn write_source_file(&self, path: &str, content: &[u8]) -> Result<(), SourceError> {
         self.write_file_in(SOURCE_FOLDER, path, content)
     }
 
-    /// Writes a file in a folder within the working folder, such as the folder for another repository.
+    /// Writes a file to a subfolder of the working folder, such as another repository's.
     pub fn write_file_in(&self, root: &str, path: &str, content: &[u8]) -> Result<(), SourceError> {
         let path = self.0.path().join(check_path(root)?).join(check_path(path)?);
         if let Some(folder) = path.parent() {
@@ -115,15 +115,14 @@ impl WorkingFolder {
         write_private(&path, content)
     }
 
-    /// Removes the path of the working folder from a message.
+    /// Strips the path of the working folder from a message.
     pub fn remove_folder_path(&self, text: &str) -> String {
         let source = format!("{}/", self.source().display());
         text.replace(&source, "").replace(&format!("{}/", self.0.path().display()), "")
     }
 }
 
-/// Returns the paths of all files in a folder and its subfolders, relative to the folder. The order is
-/// arbitrary.
+/// Returns the paths of all files under a folder, relative to it and in arbitrary order.
 pub(crate) fn file_paths(top: &Path) -> Vec<String> {
     let (mut folders, mut files) = (vec![top.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
@@ -142,7 +141,7 @@ pub(crate) fn file_paths(top: &Path) -> Vec<String> {
     files
 }
 
-/// Calls a function with the path and the content of each file whose name is wanted. Skips unreadable files.
+/// Calls a function with the path and content of each file with a wanted name. Unreadable files are skipped.
 pub(crate) fn visit_files(top: &Path, is_wanted: impl Fn(&str) -> bool, mut with: impl FnMut(&str, &[u8])) {
     for path in file_paths(top) {
         if is_wanted(path.rsplit('/').next().unwrap_or_default())
@@ -159,7 +158,7 @@ fn write_private(path: &Path, content: &[u8]) -> Result<(), SourceError> {
     written.map_err(|error| write_error(path, &error))
 }
 
-/// Returns the path unless it is unsafe, for example because it leads outside the folder.
+/// Returns the path unless it is unsafe, e.g. because it leads out of the folder.
 fn check_path(path: &str) -> Result<&str, SourceError> {
     let is_bad = |name: &str| {
         matches!(name, "" | "." | "..")

@@ -294,7 +294,9 @@ pub fn check_update_limit(
     for step in 0..fleet.max_update.len() {
         let of_step: BTreeSet<&String> =
             members.iter().filter(|(_, one)| one.step == step).map(|(name, _)| name).collect();
-        let most = fleet.update_limit(step, of_step.len());
+        // A member that has moved between steps may have counted toward a percentage.
+        let moved = members.iter().filter(|(name, one)| one.is_unclear && !of_step.contains(name)).count();
+        let most = fleet.update_limit(step, of_step.len() + moved);
         let is_theirs = |one: &&DeployedCommit| {
             of_step.contains(&one.application) && !members[&one.application].is_unclear
         };

@@ -161,6 +161,8 @@ impl RandomLife {
                 while world.appset().await.is_some() {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
+                // While calls fail at random, the status of the other Applications keeps changing.
+                world.faults.faults_percent.store(0, Ordering::SeqCst);
                 // Without a deletion order, the Applications are deleted after the ApplicationSet.
                 world.wait_for_quiet(QUIET_TIME).await;
                 for name in people.fleet.members.keys() {

@@ -171,8 +171,8 @@ mod tests {
             ),
             (
                 IdleStatus { left_alone: Some(String::new()), ..idle_status() },
-                "remove the argocd.argoproj.io/skip-reconcile annotation from the Application, or set the t \
-                 annotationo \"false\"",
+                "remove the argocd.argoproj.io/skip-reconcile annotation from the Application, or set the \
+                 annotation to \"false\"",
             ),
             (
                 with_condition(ConditionType::InvalidSpecError),

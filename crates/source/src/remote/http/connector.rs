@@ -1,4 +1,4 @@
-//! Connections to servers, possibly through a proxy. Some addresses are blocked.
+//! Connections to servers, directly or through a proxy, with some addresses blocked.
 
 use std::net::ToSocketAddrs as _;
 use std::time::Duration;
@@ -23,8 +23,8 @@ pub(crate) fn check_host(host: &str, barred: BlockedAddresses) -> Result<(), Pro
     barred.blocked_host_reason(host).map_or(Ok(()), |reason| Err(Problem::new(reason)))
 }
 
-/// Returns an error if the host name resolves to a blocked address. Used before another program connects to
-/// the host. A name that doesn't resolve is accepted, because the other program reports it.
+/// Fails if the host name resolves to a blocked address. Called before another program connects to the host.
+/// Names that don't resolve are left for that program to report.
 pub(crate) fn check_name(host: &str, barred: BlockedAddresses) -> Result<(), Problem> {
     check_host(host, barred)?;
     let found = (host.trim_matches(['[', ']']), 0).to_socket_addrs();
@@ -34,7 +34,7 @@ pub(crate) fn check_name(host: &str, barred: BlockedAddresses) -> Result<(), Pro
         .map_or(Ok(()), |reason| Err(Problem::new(reason)))
 }
 
-/// Returns the connector for the server at an address.
+/// Returns the connector for the server of a URL.
 pub(crate) fn connector_for(
     access: &AccessSettings,
     to: &Uri,
@@ -43,7 +43,7 @@ pub(crate) fn connector_for(
 ) -> Result<Transport, Problem> {
     match proxy_for(access, to)? {
         None => Ok(direct_transport(create_connector(within, barred))),
-        // The proxy may be on this machine, because the author of the Secret has chosen it.
+        // The proxy may be on this machine, since the author of the Secret chose it.
         Some(found) => connector_through(
             &found,
             create_connector(within, BlockedAddresses { loopback: false, ..barred }),
@@ -52,12 +52,12 @@ pub(crate) fn connector_for(
     }
 }
 
-/// Returns the proxy through which a request is sent, or `None` if no proxy is used.
+/// Returns the proxy for a request, if any.
 pub(crate) fn proxy_for(access: &AccessSettings, to: &Uri) -> Result<Option<Intercept>, Problem> {
     let Some(proxy) = access.proxy.text() else { return Ok(None) };
     let all = || Matcher::builder().all(proxy.to_owned());
     let found = all().no(access.no_proxy.clone()).build().intercept(to);
-    // There is no proxy either because the host is excluded, or because the proxy's URL is invalid.
+    // No proxy: either the host is excluded, or the proxy's URL is invalid.
     match found.is_some() || all().build().intercept(to).is_some() {
         true => Ok(found),
         false => Err(invalid_proxy(access)),
@@ -72,7 +72,7 @@ fn invalid_proxy(access: &AccessSettings) -> Problem {
     ))
 }
 
-/// Returns a connector that connects through a proxy, or `None` if the type of the proxy isn't supported.
+/// Returns a connector that uses a proxy, or `None` if this type of proxy isn't supported.
 fn connector_through(proxy: &Intercept, to_proxy: HttpConnector<Resolver>) -> Option<Transport> {
     let uri = proxy.uri().clone();
     match uri.scheme_str()? {
@@ -84,7 +84,7 @@ fn connector_through(proxy: &Intercept, to_proxy: HttpConnector<Resolver>) -> Op
             };
             Some(Transport::new(tunnel.map_request(with_default_port).map_err(ConnectionError::from)))
         }
-        // The proxy resolves the host name for both of these schemes.
+        // With both of these schemes, the proxy resolves the host name.
         "socks5" | "socks5h" => {
             let socks = SocksV5::new(with_given_port(uri, SOCKS_PORT), to_proxy);
             let socks = match proxy.raw_auth() {
@@ -97,13 +97,12 @@ fn connector_through(proxy: &Intercept, to_proxy: HttpConnector<Resolver>) -> Op
     }
 }
 
-/// Adds the default port of the scheme to an address. Without a port, the tunnel would use port 443 even for
-/// `http`.
+/// Adds the scheme's default port to a URL. Without a port, the tunnel would use 443 even for `http`.
 fn with_default_port(to: Uri) -> Uri {
     if to.scheme_str() == Some("http") { with_given_port(to, 80) } else { to }
 }
 
-/// Adds a port to an address that doesn't have one.
+/// Adds a port to a URL without one.
 fn with_given_port(to: Uri, port: u16) -> Uri {
     let (None, Some(host)) = (to.port(), to.host()) else { return to };
     let authority = format!("{host}:{port}").parse();

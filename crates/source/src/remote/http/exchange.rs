@@ -1,4 +1,4 @@
-//! Requests and responses as readers and writers, as required by the Git library.
+//! Requests and responses as readers and writers, as the Git library expects.
 
 use std::io::{self, BufRead, Cursor, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use http::{HeaderMap, Response};
 use super::Problem;
 use super::link::{Body, Link, parse_headers};
 
-/// Maximum size of a request, in bytes. Requests contain only a few commit IDs.
+/// Maximum size of a request, in bytes. Requests hold no more than a few commit IDs.
 const REQUEST_MAX: usize = 1 << 20;
 
-/// Sends the requests of Git's protocol over a link.
+/// Sends the requests of the Git protocol over a link.
 pub(crate) struct HttpTransport(Arc<Link>);
 
 /// A request and its response.
@@ -121,7 +121,7 @@ impl BufRead for BodyReader {
     }
 }
 
-/// Writer of the request's body. The request is sent when the response is read.
+/// Writer of the request's body. The request isn't sent until the response is read.
 pub(crate) struct BodyWriter(SharedExchange);
 
 impl Write for BodyWriter {

@@ -13,7 +13,8 @@ pub(crate) struct CompleteResponse {
 }
 
 impl Link {
-    /// Sends a single request, and reads the whole response, whatever its status. Doesn't follow redirects.
+    /// Sends a single request, and reads the whole response regardless of its status. Doesn't follow
+    /// redirects.
     pub fn send_once(
         &self,
         method: Method,
@@ -36,8 +37,8 @@ impl Link {
         Ok(content)
     }
 
-    /// Downloads a file. Follows redirects. If the status is in `expected`, returns the response without its
-    /// body. Any other status except success is an error.
+    /// Downloads a file, following redirects. A status in `expected` returns the response without its body;
+    /// any other status except success is an error.
     pub fn download(
         &self,
         url: &str,

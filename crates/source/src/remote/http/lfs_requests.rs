@@ -8,14 +8,14 @@ use super::link::{Link, redirect_target};
 use crate::lfs::PUSH_HINT;
 
 impl Link {
-    /// Sends a document in a POST request, and returns the document in the response.
+    /// Posts a document, and returns the document in the response.
     pub fn post_document(&self, url: &str, headers: &HeaderMap, body: Vec<u8>) -> Result<Vec<u8>, Problem> {
         let answer = self.post(url, headers, body)?;
         self.read_body(answer.into_body()).map_err(|problem| problem.with_hint(""))
     }
 
-    /// Downloads an object. Follows redirects. Reads at most slightly more than `bytes` bytes. The given
-    /// headers are not sent to other servers, because they may contain credentials.
+    /// Downloads an object, following redirects. Stops shortly after `bytes` bytes. `headers` may hold
+    /// credentials, so they aren't sent to other servers.
     pub fn download_object(&self, url: &Uri, headers: &HeaderMap, bytes: usize) -> Result<Vec<u8>, Problem> {
         let (mut at, mut headers) = (url.clone(), headers.clone());
         for _ in 0..=self.redirects() {

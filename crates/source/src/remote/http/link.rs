@@ -1,4 +1,4 @@
-//! HTTP connections that are used for one attempt, with a limit for the received data.
+//! HTTP connections for a single attempt, with a limit on the received data.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ pub(super) type Body = UnsyncBoxBody<Bytes, ConnectionError>;
 
 /// HTTP client for one attempt.
 pub(crate) struct Link {
-    /// Runtime that runs the requests. `None` only while the link is dropped.
+    /// Runtime for the requests. `None` only while the link is dropped.
     runtime: Option<Runtime>,
     client: Client,
     attempt: Arc<Attempt>,
@@ -49,7 +49,7 @@ struct LinkState {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // A normal shutdown would wait until a pending name lookup is complete.
+        // A regular shutdown would block on pending name lookups.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -67,7 +67,7 @@ impl Link {
         Self::for_address(&address.to_string(), access, network, attempt, bytes)
     }
 
-    /// Creates a link to the server at an address. Credentials are sent only to this server.
+    /// Creates a link to the server of an address. Credentials go only to this server.
     pub fn for_address(
         address: &str,
         access: &AccessSettings,
@@ -113,7 +113,7 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).problem.clone()
     }
 
-    /// Stores a problem, because the Git library would lose its message.
+    /// Stores a problem whose message the Git library would lose.
     pub(super) fn store_problem(&self, problem: Problem) -> Problem {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.problem.get_or_insert(problem).clone()
@@ -141,7 +141,7 @@ impl Link {
         })
     }
 
-    /// Sends a single request. Returns the response, whatever its status.
+    /// Sends a single request, and returns the response regardless of its status.
     pub(super) fn send(
         &self,
         method: Method,
@@ -184,7 +184,7 @@ impl Link {
         }
     }
 
-    /// Sends a GET request. Follows redirects. `tail` is the part of the URL that follows the repository's
+    /// Sends a GET request, following redirects. `tail` is the part of the URL after the repository's
     /// address.
     pub(super) fn get(&self, url: &str, tail: &str, headers: &HeaderMap) -> Result<Response<Body>, Problem> {
         let (answer, at) = self.get_with_address(url, headers)?;
@@ -199,7 +199,7 @@ impl Link {
         Ok(answer)
     }
 
-    /// Sends a GET request. Follows redirects. Returns the response and the address after all redirects.
+    /// Sends a GET request, following redirects. Returns the response and its final URL.
     pub(super) fn get_with_address(
         &self,
         url: &str,
@@ -236,7 +236,7 @@ impl Link {
         self.check_response(self.send(Method::POST, &to, headers, body)?, &to)
     }
 
-    /// Returns true if credentials may be sent to an address.
+    /// Returns true if credentials may be sent to a URL.
     fn gets_credentials(&self, at: &Uri) -> bool {
         is_same_or_safer(&self.credentials_server, at)
     }
@@ -292,7 +292,7 @@ impl Link {
         })
     }
 
-    /// Returns the problem for an error from a server that must not receive the credentials.
+    /// Returns the problem for an error from a server that must not get the credentials.
     fn other_server_problem(&self, said: &str, at: &Uri, secret: &str) -> Problem {
         let [there, meant] =
             [at, &self.credentials_server].map(|one| one.authority().map_or("", Authority::as_str));

@@ -19,13 +19,13 @@ use crate::secret_text::SecretText;
 
 /// Scope of tokens for Azure DevOps.
 const DEVOPS_SCOPE: &str = "499b84ac-1321-427f-aa17-267ca6975798/.default";
-/// Scope of tokens that are exchanged for the password of a registry.
+/// Scope of tokens that get exchanged for a registry password.
 const MANAGEMENT_SCOPE: &str = "https://management.core.windows.net/.default";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// Maximum size of a service account token, in bytes.
 const TOKEN_FILE_MAX: u64 = 64 << 10;
-/// Time that the password of a registry is cached, in seconds. The password is valid for three hours, but the
-/// response doesn't say so.
+/// Time to cache a registry password, in seconds. It is valid for three hours, but the response doesn't
+/// say so.
 const REGISTRY_SECONDS: u64 = 60 * 60;
 
 #[derive(Deserialize)]
@@ -51,8 +51,7 @@ struct Client {
 }
 
 impl Network {
-    /// Requests a token for an identity. If the identity is for a registry, exchanges the token for a
-    /// password.
+    /// Requests a token for an identity. For a registry, the token is exchanged for a password.
     pub(super) fn azure_token(
         &self,
         identity: &AzureIdentity,
@@ -182,8 +181,7 @@ impl Network {
     }
 }
 
-/// Reads the service account token. The file must be read for each request, because the cluster rotates the
-/// token.
+/// Reads the service account token. It is rotated by the cluster, so the file must be read for each request.
 fn read_token_file(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(TOKEN_FILE_MAX).read_to_string(&mut text)?;

@@ -11,7 +11,7 @@ use crate::remote::{Link, Problem};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Advice for rejected credentials, and advice for all other failures.
+/// Advice for rejected credentials and for all other failures.
 pub(super) struct Hints {
     pub rejected: &'static str,
     pub other: &'static str,

@@ -17,8 +17,8 @@ const API_PATH_HINT: &str = "check githubAppEnterpriseBaseUrl: for an Enterprise
 const REJECTED_HINT: &str = "check githubAppID and githubAppPrivateKey, and the clock of this machine";
 
 impl Network {
-    /// Requests a token for an installation of the App. If the Secret doesn't specify the installation's ID,
-    /// looks up the installation by the owner of the repository.
+    /// Requests a token for an installation of the App. If the Secret has no installation ID, the
+    /// installation is looked up by the repository's owner.
     pub(super) fn github_token(
         &self,
         (app, owner): (&GithubApp, Option<&str>),
@@ -43,7 +43,7 @@ impl Network {
     }
 }
 
-/// Parses a response as JSON. Returns null if the response isn't valid JSON.
+/// Parses a response as JSON, or returns null if it isn't valid.
 fn parse_response(answer: &CompleteResponse) -> Value {
     serde_json::from_slice(&answer.content).unwrap_or_default()
 }
@@ -74,8 +74,7 @@ impl GithubApi<'_> {
         self.request.interpret_response(answer, hint)
     }
 
-    /// Looks up the installation of an organization with this name or, if there is none, of a user with this
-    /// name.
+    /// Looks up the installation of the organization or, failing that, the user with this name.
     fn installation(&self, owner: &str) -> Result<u64, TokenFailure<Problem>> {
         const MISSING: &str =
             "install the App for the owner of the repository, or check githubAppEnterpriseBaseUrl";

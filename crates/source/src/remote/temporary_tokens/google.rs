@@ -13,7 +13,7 @@ use crate::secret_text::SecretText;
 
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-/// Maximum time that a token is cached, in seconds, even if the server specifies a longer lifetime.
+/// Maximum time to cache a token, in seconds, however long the server says it is valid.
 pub(super) const TOKEN_SECONDS_MAX: u64 = 24 * 60 * 60;
 
 #[derive(Deserialize)]
@@ -45,7 +45,7 @@ impl Network {
             rejected: "check gcpServiceAccountKey, which may have been deleted, and the clock of this machine",
             other: "check token_uri in gcpServiceAccountKey",
         };
-        // The body contains the assertion, so no credentials are sent in the headers.
+        // The assertion is in the body, so the headers need no credentials.
         let link = self.link_to_issuer(&account.token_uri, issuer, access, SecretText::default());
         let link = link.map_err(|problem| asked.connection_error(problem))?;
         let fields = [("grant_type", GRANT_TYPE), ("assertion", signed.as_str())];

@@ -8,9 +8,9 @@ use tidegate_web::{RequestedWait, TokenFailure};
 use crate::error::to_line;
 use crate::remote::{CompleteResponse, Problem};
 
-/// Maximum delay that a server can request, in seconds. Longer delays are shortened.
+/// Maximum delay to accept from a server, in seconds. Longer delays are shortened to it.
 const WAIT_MAX: u64 = 60 * 60;
-/// Delay if a server limits the rate but doesn't specify a delay, in seconds.
+/// Delay for a rate limit without a stated delay, in seconds.
 const WAIT_DEFAULT: u64 = 60;
 /// Replacement for secrets in server messages.
 const MASK: &str = "***";
@@ -21,7 +21,7 @@ pub(super) struct TokenRequest<'a> {
     pub server: String,
     /// Description of the credentials, such as `the GitHub App of Secret argocd/app`.
     pub who: String,
-    /// Signed assertion or other credentials, which must not appear in messages.
+    /// Signed assertion or other credentials, to keep out of messages.
     pub assertion: &'a str,
     /// Time of the request in seconds since 1970.
     pub now: u64,
@@ -39,7 +39,7 @@ impl TokenRequest<'_> {
         Problem { message: what, ..problem }
     }
 
-    /// Interprets a response that doesn't contain a token. `hint` is advice for fixing the problem.
+    /// Interprets a response without a token. `hint` is advice on fixing the problem.
     pub fn interpret_response(&self, answer: &CompleteResponse, hint: &'static str) -> TokenFailure<Problem> {
         let CompleteResponse { status, headers, content } = answer;
         if let Some(until) = requested_wait_end(*status, headers, self.now) {
@@ -60,7 +60,7 @@ impl TokenRequest<'_> {
         TokenFailure::from(self.error(&format!("returned {status}{said}{sends}")).with_hint(hint))
     }
 
-    /// Returns the error message in a response. Masks the assertion, because a server may repeat parts of the
+    /// Returns the error message in a response, with the assertion masked. Servers may echo parts of a
     /// request.
     fn error_message(&self, content: &[u8]) -> Option<String> {
         let content: Value = serde_json::from_slice(content).ok()?;
@@ -73,7 +73,7 @@ impl TokenRequest<'_> {
     }
 }
 
-/// Returns the end of the delay that the server has requested, in seconds since 1970.
+/// Returns the Unix time at which the delay requested by the server ends.
 fn requested_wait_end(status: StatusCode, headers: &HeaderMap, now: u64) -> Option<u64> {
     let wait = match tidegate_web::requested_wait(status, headers, Some(now))? {
         RequestedWait::For(wait) => wait.as_secs(),
