@@ -58,7 +58,7 @@ const UNWATCHABLE_CONDITION: &str = "WatchWarning";
 /// Maximum number of unwatchable kinds to list in a condition.
 const UNWATCHABLE_KINDS_MAX: usize = 5;
 
-/// A scheduled message. Dropping it cancels the message, so at most one is pending.
+/// A scheduled message, canceled on drop so that at most one is pending.
 struct Alarm(AbortHandle);
 
 impl Drop for Alarm {
@@ -73,10 +73,10 @@ pub struct ApplicationActor;
 pub struct ActorArguments {
     pub shared: Arc<SharedState>,
     pub stored: Box<StoredApplication>,
-    /// True if this process wrote `stored`, so that the state cannot have been edited in the meantime.
+    /// True if `stored` was written by this process and can't have been edited since.
     pub is_own_state: bool,
-    /// ID of this Application's first operation. Operations with earlier IDs belong to a deleted Application
-    /// with the same name.
+    /// First operation of this Application. Anything older was run for a deleted Application of the same
+    /// name.
     pub first_operation: Option<OperationId>,
     pub supervisor: ActorRef<SupervisorMessage>,
 }
@@ -87,13 +87,12 @@ pub struct ActorState {
     key: AppKey,
     application: SharedApplication,
     problem: Option<String>,
-    /// Last persisted state, and the time at which it was persisted.
+    /// Last persisted state, and when it was persisted.
     persisted: Option<Arc<Application>>,
     persisted_at: Timestamp,
     /// Duration of the last write.
     write_duration: Duration,
-    /// Time of the first change that hasn't been persisted yet. If `is_urgent` is true, the write must not be
-    /// delayed.
+    /// Time of the oldest unpersisted change. With `is_urgent` set, the write must not be delayed.
     unpersisted_since: Option<Timestamp>,
     is_urgent: bool,
     /// Deployments that led to the current state, and the deployments that were last published.
@@ -108,45 +107,43 @@ pub struct ActorState {
     /// Overwrites of this actor's persisted state by other clients.
     overwrites: OverwriteTracker,
     requested_level: Option<RefreshLevel>,
-    /// Callers that are waiting for a comparison to finish.
+    /// Callers waiting for a comparison.
     refresh_waiters: Vec<RefreshWaiter>,
     is_comparing: bool,
     /// Number of comparisons that have finished since the last sync decision.
     undecided_comparisons: u32,
-    /// Results of the last comparison, which the next comparison can reuse, and the number of operations that
-    /// had finished before the last comparison started.
+    /// Reusable results of the last comparison, and the number of operations that had finished before it
+    /// started.
     comparison_cache: ComparisonCache,
     ended_operations: u64,
     is_preparing: bool,
-    /// Commits that the operation's revisions resolved to when it was prepared. The operation has been
-    /// waiting for dependencies since then.
+    /// Commits that the operation's revisions resolved to when it was prepared. It has been waiting for
+    /// dependencies since.
     prepared_revisions: Option<Vec<String>>,
-    /// True if the deletion is waiting for other Applications. The Application is still compared while it
-    /// waits.
+    /// True while the deletion waits for other Applications. The Application is still compared in the
+    /// meantime.
     is_deletion_blocked: bool,
-    /// Dependency that the Application is waiting for and has already refreshed, with the commits at the time
-    /// of the refresh.
+    /// The awaited dependency, if it was already refreshed, and its commits at that time.
     refreshed_dependency: Option<(AppKey, Vec<String>)>,
     /// Operations requested by progressive syncs.
     child_operations: ChildOperations,
     running_operation: Option<OperationId>,
-    /// Requests that are waiting for the current operation to end.
+    /// Requests that wait for the current operation to finish.
     supersede_state: SupersedeState,
     /// Plan that is waiting for approval, and the state of its checks.
     approval_state: ApprovalState,
-    /// Operation whose deletions were confirmed by an annotation, and the operation's number of retries at
-    /// that time.
+    /// Operation whose deletions an annotation confirmed, and its retry count at that time.
     confirmed_operation: Option<(OperationId, i64)>,
     /// Deletion that was withdrawn but continues because it had already started.
     withdrawn_deletion: Option<OperationId>,
     pending_change: Option<PendingChange>,
-    /// Next time at which an object's health changes although the object itself doesn't.
+    /// Next time an object's health changes without a watch event.
     next_health_change: Option<Timestamp>,
-    /// Time until which object changes don't start a comparison.
+    /// End of the pause during which object changes don't start a comparison.
     quiet_until: Timestamp,
-    /// This actor's only alarm, and the time at which it goes off.
+    /// The pending alarm, and when it goes off.
     alarm: Option<(Timestamp, Alarm)>,
-    /// All work in progress. Stopping the actor aborts it.
+    /// All work in progress, aborted when the actor stops.
     tasks: JoinSet<()>,
     /// Tasks that prepare or follow the operation.
     operation_tasks: JoinSet<()>,
@@ -225,7 +222,7 @@ impl Actor for ApplicationActor {
         state: &mut ActorState,
     ) -> Result<(), ActorProcessingErr> {
         state.shared.count_step();
-        // Box the future, so that an idle actor doesn't reserve memory for its message handler.
+        // Boxed, so that an idle actor doesn't reserve memory for its message handler.
         Box::pin(state.handle_message(&myself, message)).await;
         Ok(())
     }
@@ -410,7 +407,7 @@ impl ActorState {
         self.alarm = Some((at, alarm));
     }
 
-    /// Returns the reason why the cluster's availability isn't known yet, or `None` if it is known.
+    /// Returns the reason why the cluster's availability is still unknown, if it is.
     fn unknown_cluster_reason(&self) -> Option<String> {
         self.shared.destinations.unchecked_reason(&self.application.spec.destination)
     }
@@ -486,7 +483,7 @@ impl ActorState {
                 .is_some_and(|request| request::engine_id(request).is_some())
     }
 
-    /// Sets the conditions that do not depend on a comparison.
+    /// Sets the conditions that don't depend on a comparison.
     fn update_conditions(&mut self, now: Timestamp) {
         if let Some(problem) = self.problem.clone() {
             comparison::record_invalid_spec(&mut self.application, problem, now);

@@ -16,8 +16,8 @@ use super::shared_state::SharedState;
 /// Maximum number of rejected objects to list in a message.
 const REFUSALS_NAMED_MAX: usize = 10;
 
-/// Returns the destination of an Application's objects, and the project policy for its operations. The error
-/// explains why the Application can't be managed, regardless of its manifests.
+/// Returns the destination of an Application's objects and the project policy for its operations. Fails with
+/// the reason if the Application can't be managed, regardless of its manifests.
 pub fn admit(
     shared: &SharedState,
     application: &Application,

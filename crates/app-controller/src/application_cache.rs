@@ -18,7 +18,7 @@ pub struct ApplicationCache {
     entries: resource_cache::ResourceCache<(Arc<Application>, Arc<Deployments>)>,
     /// Applications that each ApplicationSet owns.
     owned_applications: Mutex<OwnedApplications>,
-    /// Health rules for objects whose annotations select a rule other than the default rule for their kind.
+    /// Health rules of objects whose annotations select a rule other than the default for their kind.
     own_rules: Mutex<BTreeMap<AppKey, OwnRules>>,
 }
 
@@ -56,8 +56,8 @@ impl OwnedApplications {
 pub struct Deployments {
     /// Newest operation that deployed the whole Application.
     pub newest: Option<Deployment>,
-    /// Newest operation that deployed the whole Application and had finished before the published comparison
-    /// started. The published state therefore includes the operation's effects.
+    /// Newest operation that deployed the whole Application and finished before the published comparison
+    /// started, so that the published state includes its effects.
     pub evidence: Option<Deployment>,
     /// True if this process made the published comparison.
     pub is_compared: bool,
@@ -153,7 +153,7 @@ impl ApplicationCache {
         self.entries.problem_messages()
     }
 
-    /// Returns the Applications with the given name, or all Applications if `text` is `None`.
+    /// Returns the Applications named `text`, or all of them.
     pub fn find(&self, text: Option<&str>) -> SearchResult {
         let (found, problems) = self.entries.find_matching(text);
         SearchResult {

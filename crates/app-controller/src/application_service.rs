@@ -47,8 +47,8 @@ pub struct ApplicationService {
 }
 
 impl ApplicationService {
-    /// Returns the reason why Applications are no longer managed: the engine has failed, or the supervisor
-    /// has stopped. Returns `None` during normal operation.
+    /// Returns the reason why Applications are no longer managed, if the engine has failed or the supervisor
+    /// has stopped.
     pub fn failure(&self) -> Option<EngineError> {
         let over = [ActorStatus::Stopping, ActorStatus::Stopped].contains(&self.supervisor.get_status());
         self.shared.engine.failure().or(over.then_some(EngineError::Stopped))
@@ -84,8 +84,7 @@ impl ApplicationService {
         self.shared.application_cache.all()
     }
 
-    /// Returns an Application, including its credentials. [`Self::masked_application`] returns it without
-    /// credentials.
+    /// Returns an Application with its credentials. [`Self::masked_application`] returns it without them.
     pub fn application(&self, key: &AppKey) -> Option<Arc<Application>> {
         self.shared.application_cache.get(key)
     }
@@ -96,7 +95,7 @@ impl ApplicationService {
         self.all().into_iter().find(|(_, application)| asks(application)).map(|(key, _)| key)
     }
 
-    /// Returns the Application whose status describes an operation, and true if the operation has ended.
+    /// Returns the Application whose status describes an operation, and whether the operation has finished.
     pub fn application_with_status_of(&self, id: OperationId) -> Option<(AppKey, bool)> {
         self.all().into_iter().find_map(|(key, application)| {
             let state = application.status.operation_state.as_ref();
@@ -120,8 +119,7 @@ impl ApplicationService {
         Some(credentials::application_without_credentials(self.application(&key)?.as_ref()))
     }
 
-    /// Returns a description of the health rule for each of an Application's objects, or `None` for an object
-    /// without a rule.
+    /// Describes the health rule of each of an Application's objects, with `None` for objects without a rule.
     pub fn health_rules(&self, key: &AppKey, objects: &[ResourceStatus]) -> Vec<Option<String>> {
         let own = self.shared.application_cache.own_rules(key);
         let rule = |one: &ResourceStatus| {
@@ -160,8 +158,8 @@ impl ApplicationService {
         self.shared.application_cache.problems()
     }
 
-    /// Subscribes to changes to Applications, including deletions, from now on. A slow receiver gets an error
-    /// about missed changes.
+    /// Subscribes to changes to Applications, including deletions. A slow receiver gets an error about missed
+    /// changes.
     pub fn subscribe(&self) -> broadcast::Receiver<AppKey> {
         self.shared.application_cache.subscribe()
     }
@@ -195,8 +193,8 @@ impl ApplicationService {
         .await
     }
 
-    /// Terminates an Application's operation, and records the requester and the reason. Rejects the request
-    /// if `operation` is set and a different operation is running. Returns once the request is durable.
+    /// Terminates an Application's operation, recording the requester and the reason. Fails if `operation` is
+    /// set and a different operation is running. Returns once the request is durable.
     pub async fn terminate(
         &self,
         text: &str,
@@ -208,8 +206,8 @@ impl ApplicationService {
         self.send_request(|reply| SupervisorMessage::Terminate { key, operation, by, reply }).await
     }
 
-    /// Deletes an Application, and records the requester and the reason. Returns once the request is durable,
-    /// which means that the Application is being deleted or has been deleted.
+    /// Deletes an Application, recording the requester and the reason. Returns once the request is durable;
+    /// the deletion may still be in progress then.
     pub async fn delete(
         &self,
         text: &str,
@@ -222,7 +220,7 @@ impl ApplicationService {
         self.send_request(|reply| SupervisorMessage::Delete { key, options, by, reason, reply }).await
     }
 
-    /// Rolls an Application back to a sync in its history, and records the requester and the reason. Returns
+    /// Rolls an Application back to a sync in its history, recording the requester and the reason. Returns
     /// once the request is durable.
     pub async fn rollback(
         &self,
@@ -322,7 +320,7 @@ impl ApplicationService {
     }
 
     /// Observes the repositories that were pushed to, and then compares the affected Applications. Returns
-    /// the number of affected Applications.
+    /// the number of those.
     pub async fn handle_push(&self, changes: WebhookChanges) -> Result<u64, ServiceError> {
         let (shared, changes) = (Arc::clone(&self.shared), Arc::new(changes));
         // There may be no subscriber.
@@ -360,7 +358,7 @@ impl ApplicationService {
         tokio::time::timeout(COMPARISON_TIMEOUT, asking).await.unwrap_or_else(slow)
     }
 
-    /// Returns an Application based on the store's current content.
+    /// Returns an Application as it currently is in the store.
     pub(super) async fn current_application(&self, text: &str) -> Result<Arc<Application>, ServiceError> {
         let is_looked_at = self.await_store_read().await;
         let key = self.find_key(text)?;
@@ -372,9 +370,8 @@ impl ApplicationService {
         self.find_only(text)
     }
 
-    /// Waits until earlier changes to the store have taken effect. A user who edits a file and then sends a
-    /// request expects Tidegate to use the new content. Gives up if the store doesn't respond. Returns true
-    /// if the store was read.
+    /// Waits until earlier changes to the store have taken effect, as users who edit a file and then send a
+    /// request expect. Returns false if the store doesn't respond in time.
     async fn await_store_read(&self) -> bool {
         let Some(number) = self.shared.store.request_read() else { return false };
         let mut looked = self.shared.store_reads.subscribe();

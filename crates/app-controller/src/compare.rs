@@ -43,7 +43,7 @@ use super::rendering::have_same_objects;
 use super::shared_state::{RevisionLookup, SharedState};
 use super::watches::{ObjectState, TrackedObject, WatchPosition};
 
-/// Field for the wave in which a resource is pruned. This wave differs from the resource's own wave.
+/// Field for the wave in which a resource is pruned, which differs from its own wave.
 const PRUNE_WAVE: &str = "pruneWave";
 /// Maximum number of undefined gates to list in a message.
 const GATES_NAMED_MAX: usize = 10;
@@ -56,8 +56,8 @@ struct ComparisonFailure {
     message: String,
 }
 
-/// Returns the failure for a destination that can't be used. An unreachable cluster is not treated as an
-/// error in the specification.
+/// Returns the failure for a destination that can't be used. An unreachable cluster isn't an error in the
+/// spec.
 fn destination_failure(none: DestinationError) -> ComparisonFailure {
     let kind = match none {
         DestinationError::Invalid(_) => ConditionType::InvalidSpecError,
@@ -66,7 +66,7 @@ fn destination_failure(none: DestinationError) -> ComparisonFailure {
     ComparisonFailure { kind, revisions: Vec::new(), message: none.to_string() }
 }
 
-/// Compares an Application with its cluster. The returned outcome also represents failures.
+/// Compares an Application with its cluster. Failures are part of the outcome.
 pub async fn compare(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -112,7 +112,7 @@ pub async fn compare(
     }
 }
 
-/// Reads the health of the resources in the status if the desired state isn't available.
+/// Reads the health of the resources listed in the status, for when the desired state is unavailable.
 async fn read_health(shared: &Arc<SharedState>, application: &Application) -> Vec<ComparedResource> {
     let Ok(ResolvedDestination { cluster, .. }) = shared.destinations.resolve(&application.spec.destination)
     else {
@@ -320,9 +320,8 @@ impl Comparison<'_> {
         Ok(found)
     }
 
-    /// Returns the relation between the manifests with the given keys and the manifests that the running
-    /// operation is deploying. Manifests may be identical even if their keys differ, so the manifests in the
-    /// log are also compared.
+    /// Returns how the manifests with these keys relate to those that the running operation is deploying.
+    /// Different keys don't rule out identical manifests, so the manifests in the log are also compared.
     async fn with_operation(
         &self,
         compared: &[String],
@@ -401,8 +400,7 @@ fn comparison_error(error: CallError) -> String {
     format!("cannot compare with the cluster: {}", error.message)
 }
 
-/// Returns the changes that a sync to the given revisions would make. By default, uses the Application's own
-/// revisions.
+/// Returns the changes that a sync to these revisions, by default the Application's own, would make.
 pub async fn sync_differences(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -416,8 +414,7 @@ pub async fn sync_differences(
     Ok((found.objects, found.findings))
 }
 
-/// Returns the plan for a sync to the given revisions, including hooks. By default, uses the Application's
-/// own revisions.
+/// Returns the plan for a sync to these revisions, by default the Application's own. Includes hooks.
 pub async fn sync_plan(
     shared: &Arc<SharedState>,
     application: &Application,

@@ -1,5 +1,5 @@
 //! Cache of comparison results. Each input of a comparison is either watched or compared with its previous
-//! value. If no input has changed, a comparison returns the cached result without sending any requests.
+//! value. If none has changed, the cached result is returned without sending any requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::watches::WatchPosition;
 
 /// Maximum age of a result. Server defaults and webhook responses can change without an event.
 const RESULT_AGE_MAX: Duration = Duration::from_secs(1800);
-/// Maximum age of an incomplete search. More kinds may have become readable after that time.
+/// Maximum age of an incomplete search. More kinds may have become readable since.
 const PARTIAL_SEARCH_AGE_MAX: Duration = Duration::from_secs(600);
 /// API group whose objects have moved to other groups, where a later search finds them.
 const MOVED_GROUP: &str = "extensions";
@@ -38,7 +38,7 @@ pub struct ComparisonCache {
 #[derive(Clone, Debug)]
 struct CachedResult {
     at: Instant,
-    /// Position of the last watch event that the result includes. `None` if the position isn't known.
+    /// Position of the last watch event that the result includes, if known.
     mark: Option<WatchPosition>,
     input_digest: Digest,
     findings: Arc<ComparisonFindings>,
@@ -109,8 +109,7 @@ impl ComparisonFindings {
     }
 }
 
-/// Input that a comparison gets from the Application. The cached result is only used if this input is the
-/// same.
+/// Input that a comparison takes from the Application. A cached result is only valid for the same input.
 pub struct ComparisonInput<'a> {
     pub request: &'a SyncRequest,
     pub inventory: Option<&'a ApplicationInventory>,
@@ -218,8 +217,8 @@ impl ComparisonCache {
             .iter()
             .map(|one| (one.task.gvk.clone(), one.task.namespace.clone(), one.task.name.clone()))
             .collect();
-        // A comparison that skips the search can't report objects that may belong to another Application. A
-        // search that found such objects is therefore not cached.
+        // A comparison without the search can't report objects that may be another Application's, so a search
+        // that found any isn't cached.
         let is_whole =
             !has_moved_groups(&locations) && !differences.iter().any(|one| one.task.options.found_elsewhere);
         let input = input.search_digest().filter(|_| is_whole);
@@ -242,8 +241,8 @@ impl ComparisonCache {
         (input.digest()? == last.input_digest).then(|| Arc::clone(&last.findings))
     }
 
-    /// Caches the result of a comparison that started at `mark`, or at an unknown position if `mark` is
-    /// `None`. If watches don't cover the result, clears the cache instead.
+    /// Caches the result of a comparison that started at `mark`, if known. Clears the cache instead if
+    /// watches don't cover the result.
     pub fn store(
         &mut self,
         input: &ComparisonInput<'_>,

@@ -26,8 +26,7 @@ impl<'a> Confirmations<'a> {
     /// object.
     pub fn is_required(&self, key: &ObjectKey, live: Option<&Object>) -> bool {
         let named = self.manifests.get(&(key.group.as_str(), key.kind.as_str(), key.name.as_str()));
-        // If several manifests match, the last manifest is used. A manifest without a namespace may belong to
-        // this object.
+        // If several manifests match, the last wins. A manifest without a namespace may be for this object.
         let last = |is_it: &dyn Fn(&str) -> bool| {
             named.into_iter().flatten().rev().copied().find(|object| is_it(object.namespace()))
         };
@@ -74,7 +73,7 @@ mod tests {
             (&["Delete=confirm"], &[("web", "Delete=true")], Some("Delete=false"), false),
             (&["Delete=confirm"], &[("web", "Prune=true")], None, true),
             (&["Prune=false", "Prune=confirm"], &[], Some(""), false),
-            // A manifest without a namespace may belong to this object.
+            // A manifest without a namespace may be for this object.
             (&[], &[("", "Prune=confirm")], None, true),
             (&[], &[("other", "Prune=confirm")], None, false),
             (&[], &[("", "Prune=confirm"), ("web", "")], None, false),

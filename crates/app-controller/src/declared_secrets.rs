@@ -32,7 +32,7 @@ const WATCHED_KINDS: [&str; 2] = ["Secret", SETTINGS_KIND];
 #[derive(Default)]
 pub struct DeclaredSecrets {
     objects: BTreeMap<ObjectKey, Object>,
-    /// True until the settings have been listed, or until access to them has been denied.
+    /// True until the settings have been listed or access to them was denied.
     is_awaited: bool,
 }
 
@@ -113,7 +113,7 @@ fn keyed_content<'o>((key, object): (&'o ObjectKey, &'o Object)) -> (&'o ObjectK
     (key, object_content(object))
 }
 
-/// Returns true if the error is final. Waiting doesn't help if access to the settings is denied.
+/// Returns true if retrying won't help, because access to the settings is denied.
 fn is_final(error: &ClusterError) -> bool {
     matches!(error.kind, ErrorKind::Forbidden | ErrorKind::UnknownKind)
 }

@@ -19,8 +19,8 @@ use super::messages::DeletionOptions;
 use super::operation_history;
 use super::shared_state::{RevisionLookup, SharedState};
 
-/// Returns the commits that contain the deletion hooks (empty if there are no hooks), and the operation ID.
-/// Doesn't start the operation.
+/// Returns the commits with the deletion hooks (empty without hooks) and the operation ID, without starting
+/// the operation.
 pub async fn prepare(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -48,7 +48,7 @@ pub async fn engine_request(
         true => hook_manifests(shared, application, &place, known).await?.1,
         false => Targets::default(),
     };
-    // Deletions are checked in the same way as other writes, except that sync windows don't apply.
+    // Deletions are checked like any other write, except that sync windows don't apply.
     let mut policy = shared.projects.unchecked_policy(application, &place)?;
     if count_deletion_hooks(&targets.targets) == 0 {
         // A deletion without hooks doesn't write anything from a repository, so it must not fail because a
@@ -101,9 +101,9 @@ fn resolve_destination(
     shared.destinations.resolve(&application.spec.destination).map_err(|none| none.to_string())
 }
 
-/// Returns the manifests that contain the hooks, and their commits. Reads the repositories at the `known`
-/// commits. If `known` is empty, reads the current commits, which may contain a fixed hook. If no hooks can
-/// be read from the repositories, uses the manifests of the last sync in the log.
+/// Returns the manifests with the hooks, and their commits. Reads the repositories at the `known` commits or,
+/// if there are none, at the current commits, where a hook may have been fixed. Falls back to the manifests
+/// of the last sync in the log.
 async fn hook_manifests(
     shared: &Arc<SharedState>,
     application: &Application,

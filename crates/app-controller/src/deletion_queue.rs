@@ -1,8 +1,8 @@
 //! Order in which an ApplicationSet's Applications are deleted.
 //!
-//! A deleted Application's objects remain until it is the Application's turn, no matter which client deleted
-//! the Application. For example, the Kubernetes garbage collector deletes all Applications at once if an
-//! ApplicationSet is deleted in the foreground.
+//! A deleted Application keeps its objects until its turn comes, regardless of which client deleted it. The
+//! Kubernetes garbage collector, for example, deletes all Applications at once if their ApplicationSet is
+//! deleted in the foreground.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -29,7 +29,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::repositories::RepositoryFiles;
 
-/// Name and address that Applications use for the managed cluster.
+/// Name and URL that Applications use for the managed cluster.
 const IN_CLUSTER_NAME: &str = "in-cluster";
 const IN_CLUSTER_SERVER: &str = "https://kubernetes.default.svc";
 /// Default namespace for objects that don't specify a namespace.
@@ -60,28 +60,26 @@ struct DestinationsInner {
 #[derive(Default)]
 struct DeclaredClusters {
     declared: Vec<ClusterSecret>,
-    /// True until the Secrets that declare clusters have been listed, or until access to them has been
-    /// denied.
+    /// True until the Secrets that declare clusters have been listed or access to them was denied.
     are_secrets_awaited: bool,
     /// True if a caller had to wait for the Secrets before using the managed cluster.
     is_managed_awaited: AtomicBool,
     /// True if the managed cluster's Secrets have just changed.
     has_managed_changed: bool,
-    /// Connections, by server address. Each server is declared by a single Secret. A connection is kept when
-    /// its declaration is removed, because the declaration may be restored.
+    /// Connections, by server URL. Each server is declared by a single Secret. A connection outlives its
+    /// declaration, which may come back.
     connections: BTreeMap<String, ServerConnection>,
 }
 
 struct ServerConnection {
-    /// Client that determines which cluster responds at the server's address. `None` if the client couldn't
-    /// be created.
+    /// Client that finds out which cluster responds at the server's URL. `None` if it couldn't be created.
     probe: Option<KubeCluster>,
     declared: ClusterConnection,
     permits: Arc<Semaphore>,
     /// Identity of the cluster. `None` until it has been determined.
     destination: Option<Destination>,
-    /// Clients for all clusters that have responded at this server address, by identity. Only the client for
-    /// the most recent cluster is open.
+    /// Clients for all clusters that have responded at this URL, by identity. Only the most recent cluster's
+    /// client is open.
     clusters: BTreeMap<Destination, KubeCluster>,
     /// Reason why the server can't be used at the moment.
     failure: Option<String>,
@@ -93,7 +91,7 @@ pub struct ResolvedDestination {
     pub destination: Destination,
     pub cluster: Arc<dyn Cluster>,
     pub namespace: String,
-    /// Destination in the format that project rules use.
+    /// Destination as project rules see it.
     pub target: DeployTarget,
 }
 
@@ -104,8 +102,8 @@ pub enum DestinationError {
     Invalid(String),
     /// The cluster is currently unreachable.
     Unreachable(String),
-    /// The state isn't known yet, because the cluster hasn't been contacted since it was declared or because
-    /// its Secret hasn't been read.
+    /// Not known yet: the cluster hasn't been contacted since it was declared, or its Secret hasn't been
+    /// read.
     Unchecked(String),
 }
 
@@ -133,8 +131,7 @@ impl ClusterLookupError {
 
 /// Cluster that a destination refers to.
 enum DestinationCluster {
-    /// The managed cluster. Contains the project that the cluster is restricted to, or an empty string for
-    /// all projects.
+    /// The managed cluster, with the project that it is restricted to (empty for all projects).
     Managed(String),
     Declared(Box<ClusterSecret>),
 }
@@ -173,7 +170,7 @@ impl DeclaredClusters {
 }
 
 impl ServerConnection {
-    /// Returns the cluster that most recently responded at the server's address.
+    /// Returns the cluster that most recently responded at the server's URL.
     fn current(&self) -> Option<(&Destination, &KubeCluster)> {
         self.clusters.get_key_value(self.destination.as_ref()?)
     }
@@ -203,19 +200,19 @@ impl Destinations {
         self.update_inner(|inner| DestinationsInner { files: Some(files), ..inner })
     }
 
-    /// Sets whether writes use the service accounts specified by projects.
+    /// Sets whether writes impersonate the service accounts that projects specify.
     #[must_use]
     pub fn with_impersonation(self, impersonation: ImpersonationMode) -> Self {
         self.update_inner(|inner| DestinationsInner { impersonation, ..inner })
     }
 
-    /// Allows cluster Secrets to use the given exec credential plugins.
+    /// Allows cluster Secrets to use these exec credential plugins.
     #[must_use]
     pub fn with_exec_plugins(self, exec_plugins: BTreeSet<String>) -> Self {
         self.update_inner(|inner| DestinationsInner { exec_plugins, ..inner })
     }
 
-    /// Adds a fence to writes to declared clusters. The managed cluster has its own fence.
+    /// Fences writes to declared clusters. The managed cluster has its own fence.
     #[must_use]
     pub fn with_fence(self, fence: Option<Fence>) -> Self {
         self.update_inner(|inner| DestinationsInner { fence, ..inner })
@@ -242,7 +239,7 @@ impl Destinations {
         }
     }
 
-    /// Returns the mode that determines whether writes use the service accounts specified by projects.
+    /// Returns whether writes impersonate the service accounts that projects specify.
     pub fn impersonation(&self) -> ImpersonationMode {
         self.0.impersonation
     }
@@ -282,7 +279,7 @@ impl Destinations {
         }
     }
 
-    /// Returns the managed cluster's address, unless it is the in-cluster address.
+    /// Returns the managed cluster's URL, unless it is the in-cluster URL.
     fn other_managed_server(&self) -> Option<&str> {
         Some(self.managed_server()).filter(|server| *server != IN_CLUSTER_SERVER)
     }
@@ -314,8 +311,8 @@ impl Destinations {
         }
     }
 
-    /// Rejects a Secret that uses an exec credential plugin, unless this process was started with permission
-    /// to run that command. A Secret must not be able to run arbitrary programs.
+    /// Rejects a Secret with an exec credential plugin that wasn't allowed at startup. Secrets must not be
+    /// able to run arbitrary programs.
     fn reject_exec_plugins(&self, declaration: &mut ClusterSecret) {
         let Some(plugin) = &declaration.connection.exec else { return };
         let command = &plugin.provider().command;
@@ -373,7 +370,7 @@ impl Destinations {
             _ => state.matching(|one| is_at(one, &canonical)),
         };
         if let [one] = found.as_slice() {
-            // A server's credentials must be unambiguous, no matter which name selects it.
+            // A server's credentials must be unambiguous, by whatever name it is selected.
             let server = canonical_server(&one.connection.server);
             found = state.matching(|one| is_at(one, &server));
         }
@@ -469,7 +466,7 @@ impl Destinations {
         }
     }
 
-    /// Returns the reason why a destination's availability isn't known yet, or `None` if it is known.
+    /// Returns the reason why a destination's availability is still unknown, if it is.
     pub fn unchecked_reason(&self, destination: &ApplicationDestination) -> Option<String> {
         match self.resolve(destination) {
             Err(DestinationError::Unchecked(text)) => Some(text),

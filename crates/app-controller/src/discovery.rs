@@ -15,7 +15,7 @@ use tidegate_source::Capabilities;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Delays before restarting a watch that has ended. The delay grows with each failed attempt.
+/// Backoff between attempts to restart a watch.
 const WATCH_RETRY_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(60) };
 /// Maximum age of discovery data while it is watched.
@@ -27,11 +27,11 @@ const UNWATCHED_AGE_MAX: Duration = Duration::from_secs(10);
 const CHARTS_UNWATCHED_AGE_MAX: Duration = Duration::from_secs(60);
 /// Time during which a server may still update its discovery data after a kind's definition has changed.
 const SETTLING_TIME: Duration = Duration::from_secs(10);
-/// Maximum age at which discovery data is used without further checks, because many comparisons start at the
-/// same time.
+/// Maximum age of discovery data that is used without further checks. Many comparisons start at the same
+/// time.
 const SHARED_AGE_MAX: Duration = Duration::from_millis(500);
 
-/// Delay before contacting an unresponsive cluster again. Without the delay, every waiting caller would run
+/// Delay before contacting an unresponsive cluster again. Otherwise, each waiting caller in turn would run
 /// into the same timeout.
 const UNREACHABLE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
@@ -58,12 +58,11 @@ struct CacheState {
     discovery: Option<(Instant, Arc<Discovery>)>,
     /// Discovery data for charts, and the time of the discovery data from which it was derived.
     capabilities: Option<(Instant, Arc<Capabilities>)>,
-    /// Last time at which the cluster failed to respond, and the error.
+    /// Last time the cluster failed to respond, and the error.
     last_failure: Option<(Instant, ClusterError)>,
     /// Time at which a definition last changed.
     definitions_changed_at: Option<Instant>,
-    /// Time before which data is invalid, because it wasn't watched at that time or because a caller requires
-    /// fresh data.
+    /// Cutoff before which data is invalid, because it wasn't watched then or a caller requires fresh data.
     invalid_before: Option<Instant>,
     /// Kinds of definitions that are currently watched.
     watched_definitions: BTreeSet<Gvk>,
@@ -128,7 +127,7 @@ impl DiscoveryCache {
         Ok(found)
     }
 
-    /// Returns the discovery data in the format that charts use.
+    /// Returns the discovery data as charts use it.
     pub async fn capabilities(&self, cluster: &dyn Cluster) -> Result<Arc<Capabilities>, ClusterError> {
         if let Some(found) = lock(&self.state).capabilities() {
             return Ok(found);
@@ -178,8 +177,7 @@ impl DiscoveryCache {
         answer
     }
 
-    /// Returns a namespace, or `Some(None)` if it doesn't exist. Returns `None` if the cache doesn't contain
-    /// this information.
+    /// Returns a namespace, `Some(None)` if it doesn't exist, or `None` if the cache doesn't know.
     fn namespace(&self, name: &str) -> Option<Option<Object>> {
         let state = lock(&self.state);
         let found = state.namespaces.as_ref()?.get(name).map(|namespace| namespace.to_object(name));
@@ -214,7 +212,7 @@ impl CacheState {
             && self.invalid_before.is_none_or(|void| at > void)
     }
 
-    /// Returns the discovery data if it is still valid and contains the required kinds.
+    /// Returns the discovery data if it is still valid and has the required kinds.
     fn valid_discovery(&self, kinds: &BTreeSet<Gvk>) -> Option<(Instant, Arc<Discovery>)> {
         let (at, discovery) = self.discovery.as_ref()?;
         let is_there = |gvk: &Gvk| {
@@ -226,8 +224,8 @@ impl CacheState {
     }
 }
 
-/// Returns the discovery data for charts. If a group doesn't respond, keeps its version and its previous kinds.
-/// Without the kinds, charts would omit objects, and a sync would prune these objects.
+/// Returns the discovery data for charts. A group that doesn't respond keeps its version and previous kinds.
+/// Without them, charts would omit objects that a sync would then prune.
 fn merge_capabilities(served: &Discovery, kube_version: String, before: &Capabilities) -> Capabilities {
     let each = served.kinds.iter().flat_map(|(kind, info)| {
         info.versions.iter().map(|version| Gvk::new(&kind.group, version, &kind.kind))
@@ -281,7 +279,7 @@ fn group_of(definition: &Object) -> &str {
 struct WatchFailureLog(bool);
 
 impl WatchFailureLog {
-    /// Logs that a kind can't be watched. `instead` describes what is used instead.
+    /// Logs that a kind can't be watched. `instead` says what is used in its place.
     fn log_failure(&mut self, gvk: &Gvk, error: &ClusterError, instead: &str) {
         if std::mem::replace(&mut self.0, true) {
             return;

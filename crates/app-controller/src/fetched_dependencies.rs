@@ -56,7 +56,7 @@ impl RenderContext {
         made_for
     }
 
-    /// Returns a fetcher that may fetch dependencies from the given repositories.
+    /// Returns a fetcher that may fetch dependencies from these repositories.
     pub fn dependency_fetcher(
         &self,
         repositories: &Arc<Repositories>,
@@ -97,8 +97,8 @@ impl FetchedDependencies {
         self.lock().values().flatten().map(|used| used.address.clone()).collect()
     }
 
-    /// Records the requested dependencies. If a fetch failed (`is_whole` is false), there may be further
-    /// dependencies, so the previous dependencies are kept.
+    /// Records the requested dependencies. After a failed fetch (`is_whole` is false) there may be more, so
+    /// the previous dependencies are kept as well.
     pub fn record(&self, key: &AppKey, mut used: Vec<UsedDependency>, is_whole: bool) {
         let mut all = self.lock();
         if !is_whole {

@@ -1,7 +1,7 @@
 //! Inputs for ApplicationSet generators from repositories, files and HTTP servers.
 //!
-//! Calls block until the input is available, so a single run of `generate` is sufficient. Callers must not
-//! make them on async threads.
+//! Calls block until the input is available, so that a single run of `generate` is enough. Don't make them on
+//! an async thread.
 
 mod http;
 mod objects;
@@ -36,7 +36,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Inputs from repositories, and from clusters declared in files.
 pub struct RepositoryInputs {
     repositories: Arc<Repositories>,
-    /// Base directory for relative repository addresses.
+    /// Base directory for relative repository URLs.
     base: PathBuf,
     /// Project of the generated Applications, which determines which repositories may be used; empty if it
     /// can't be determined.
@@ -66,7 +66,7 @@ struct HttpInputs {
 }
 
 impl RepositoryInputs {
-    /// Creates inputs from the given repositories, without clusters.
+    /// Creates inputs from these repositories, without clusters.
     pub fn new(repositories: impl Into<Arc<Repositories>>, base: PathBuf) -> Self {
         Self {
             repositories: repositories.into(),
@@ -114,8 +114,8 @@ impl RepositoryInputs {
         &self.changed_repositories
     }
 
-    /// Prepares the inputs for another ApplicationSet. Keeps the repositories and clusters. Relative
-    /// repository addresses are relative to `base`.
+    /// Prepares the inputs for another ApplicationSet, keeping repositories and clusters. Relative repository
+    /// URLs are resolved against `base`.
     pub fn set_appset(&mut self, set: &ApplicationSet, base: PathBuf) {
         self.base = base;
         project_of(set).unwrap_or_default().clone_into(&mut self.project);
@@ -181,7 +181,7 @@ fn source_error(error: &SourceError) -> QueryError {
     QueryError::new(error.to_string())
 }
 
-/// Returns the cluster that a Secret declares, in the format that generators need and without its connection.
+/// Returns the cluster that a Secret declares, as generators see it: without its connection.
 fn parse_cluster_secret(object: &Object) -> Result<Option<Cluster>, String> {
     let Some(declaration) = ClusterSecret::from_object(object) else { return Ok(None) };
     match declaration.problem {
@@ -190,7 +190,7 @@ fn parse_cluster_secret(object: &Object) -> Result<Option<Cluster>, String> {
     }
 }
 
-/// Converts a cluster declaration to the format that generators need.
+/// Converts a cluster declaration for use by generators.
 pub fn generator_cluster(declaration: ClusterSecret) -> Cluster {
     let ClusterSecret { connection, project, labels, annotations, .. } = declaration;
     Cluster { name: connection.name, server: connection.server, project, labels, annotations }

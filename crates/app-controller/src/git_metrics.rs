@@ -18,14 +18,14 @@ struct RequestStats {
     failed: u64,
 }
 
-/// Requests to repositories, by address and kind.
+/// Requests to repositories, by URL and kind.
 #[derive(Clone, Default)]
 pub struct GitRequests(Arc<Mutex<BTreeMap<(String, RequestKind), RequestStats>>>);
 
 /// Statistics for requests to one repository since the process started.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RepositoryRequests {
-    /// Repository address; empty for the shared counters of the remaining repositories.
+    /// Repository URL; empty for the shared counters of the remaining repositories.
     pub repository: String,
     /// Kind of the requests.
     pub kind: RequestKind,

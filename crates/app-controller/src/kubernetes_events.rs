@@ -1,8 +1,8 @@
-//! Kubernetes Events for Applications. An Event reports that an operation starts, passes its deadline,
-//! finishes, or was rejected before it started. `kubectl describe` shows the Events.
+//! Kubernetes Events for Applications, as shown by `kubectl describe`. They report that an operation starts,
+//! misses its deadline, finishes, or was rejected before it started.
 //!
-//! An Event's name contains the operation's ID and a sequence number, so an Event that is sent twice is
-//! stored only once. If the cluster rejects Events, the service logs a warning and continues without them.
+//! An Event's name is derived from the operation's ID and a sequence number, so an Event that is sent twice
+//! is stored only once. If the cluster rejects Events, the service logs a warning and continues without them.
 
 use std::sync::Arc;
 
@@ -96,8 +96,8 @@ fn event_object(announced: &KubernetesEvent) -> Value {
     })
 }
 
-/// Returns the Event's reason, true if it is a normal Event, and its message. Returns `None` for an event
-/// that isn't reported as a Kubernetes Event.
+/// Returns the reason, whether the Event is normal, and its message. `None` if the event isn't reported as a
+/// Kubernetes Event.
 fn describe_event(what: &EventKind) -> Option<(&'static str, bool, String)> {
     Some(match what {
         EventKind::Accepted => ("OperationStarted", true, "operation started".to_owned()),
@@ -109,9 +109,8 @@ fn describe_event(what: &EventKind) -> Option<(&'static str, bool, String)> {
     })
 }
 
-/// Writes an Event for an operation that was rejected before it started. The log doesn't contain such an
-/// operation, so its events don't report the rejection. Does nothing if Applications aren't cluster
-/// resources.
+/// Writes an Event for an operation that was rejected before it started and therefore isn't in the log. Does
+/// nothing if Applications aren't cluster resources.
 pub async fn write_refusal_event(shared: &SharedState, application: &Application, message: &str) {
     if !shared.store.is_shared() {
         return;

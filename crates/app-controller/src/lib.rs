@@ -8,9 +8,8 @@
 //! ```
 //!
 //! An idle actor keeps only its resource in memory. The `application` crate makes the decisions. State that
-//! must survive a crash is persisted before the actor acts. For example, the store contains an operation's ID
-//! before the engine receives the operation. The operation therefore starts only once, even if the process
-//! crashes.
+//! must survive a crash is persisted before the actor acts on it. An operation's ID, for example, is in the
+//! store before the engine receives the operation, so that it starts only once even after a crash.
 
 mod actor;
 mod admission;

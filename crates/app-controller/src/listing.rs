@@ -1,8 +1,8 @@
 //! Pages of Applications that are filtered, sorted and limited in size.
 //!
-//! A page starts after a position in the sort order. The position consists of values rather than a number, so
-//! added or removed Applications don't shift it. An Application that exists while all pages are read is
-//! listed exactly once. In sort orders other than by name, its sort value must also remain unchanged.
+//! A page starts after a position in the sort order. Positions are values rather than offsets, so added or
+//! removed Applications don't shift them. An Application that exists throughout is listed exactly once,
+//! unless its sort value changes.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -141,10 +141,10 @@ pub struct Page {
 /// Start of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageStart {
-    /// After the given position in the order.
+    /// After this position in the order.
     After(PagePosition),
-    /// After the given number of Applications, to show a part of a long list. The page shifts if Applications
-    /// before it are added or removed.
+    /// After this many Applications, to show a part of a long list. The page shifts if Applications before it
+    /// are added or removed.
     Offset(usize),
 }
 

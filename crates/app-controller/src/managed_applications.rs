@@ -38,7 +38,7 @@ use super::shared_state::{SharedState, UnpersistedApplications};
 use super::supervisor::start_supervisor;
 use super::watches::WatchRegistry;
 
-/// Maximum number of pushes by which a slow subscriber may fall behind.
+/// Maximum number of pushes that a slow subscriber may lag behind.
 const PUSH_BACKLOG_MAX: usize = 64;
 
 /// Reconciliation timing and default sync options for Applications.
@@ -46,8 +46,8 @@ const PUSH_BACKLOG_MAX: usize = 64;
 pub struct ReconcileSettings {
     /// Interval between comparisons of an Application without known changes. Zero disables these comparisons.
     pub interval: Duration,
-    /// Fixed delay after each wave except the last one, used instead of waiting for health. `None` for no
-    /// fixed delay.
+    /// Fixed delay after each wave but the last, used instead of waiting for health. `None` for no fixed
+    /// delay.
     pub wave_delay: Option<Duration>,
     /// Default sync options, which an Application can override.
     pub default_options: &'static [&'static str],
@@ -88,7 +88,7 @@ pub struct ManagedApplications {
     service: ApplicationService,
     /// Open operations that this process cannot resume, each with the reason.
     pub unresumed_operations: Vec<String>,
-    /// Tasks that send messages to the supervisor. They are aborted when this value is dropped.
+    /// Tasks that forward messages to the supervisor; aborted on drop.
     _forwarders: JoinSet<()>,
 }
 
@@ -213,8 +213,8 @@ impl ManagedApplications {
         &self.service.shared.application_cache
     }
 
-    /// Stops all actors. No actor is writing anymore when this function returns. The next process resumes the
-    /// work in progress.
+    /// Stops all actors. None of them is still writing once this returns. The next process resumes their
+    /// work.
     pub async fn stop(self) {
         self.service.shared.manifests.stop();
         let _ = self.service.supervisor.stop_and_wait(None, None).await;

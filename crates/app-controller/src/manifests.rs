@@ -34,9 +34,9 @@ use super::fetched_dependencies::{FetchedDependencies, RenderContext};
 use super::repositories::RepositoryFiles;
 use crate::generator_inputs::Providers;
 
-/// Maximum size of cached parsed manifests, in bytes of text. They use several times as much memory.
+/// Maximum size of cached parsed manifests, in bytes of text. They take several times as much memory.
 const PARSED_BYTES_MAX: usize = 8 << 20;
-/// Maximum size of cached rendered manifests, in bytes. This suffices for thousands of Applications.
+/// Maximum size of cached rendered manifests, in bytes. Enough for thousands of Applications.
 const RENDERED_BYTES_MAX: usize = 64 << 20;
 /// Time after which unused parsed manifests are dropped. Dropping them may take up to twice this time.
 const UNUSED_AFTER: Duration = Duration::from_secs(30);
@@ -48,7 +48,7 @@ const REFERENCE_TYPE: &str = "Directory";
 pub struct SourceSettings {
     /// Files with repository credentials.
     pub files: Option<RepositoryFiles>,
-    /// Namespace that contains the Secrets with repository credentials.
+    /// Namespace of the Secrets with repository credentials.
     pub secrets: Option<String>,
     /// Path of the Helm binary [default: `helm` on the `PATH`].
     pub helm: Option<PathBuf>,
@@ -63,7 +63,7 @@ pub struct SourceSettings {
 /// The manifests of all sources.
 pub struct Manifests {
     repositories: Arc<Repositories>,
-    /// Base directory for relative addresses.
+    /// Base directory for relative URLs.
     base: PathBuf,
     /// Files with repository credentials.
     files: Option<RepositoryFiles>,
@@ -87,7 +87,7 @@ pub struct Manifests {
     have_keys_changed: AtomicBool,
 }
 
-/// Sources, and the project that their Application belongs to.
+/// Sources, and their Application's project.
 pub type ProjectSources<'s> = (&'s Sources, &'s str);
 
 /// Combined manifests of all sources.
@@ -149,7 +149,7 @@ impl Manifests {
         });
     }
 
-    /// Returns the repositories, and the base directory for relative addresses.
+    /// Returns the repositories, and the base directory for relative URLs.
     pub fn repositories(&self) -> (Arc<Repositories>, PathBuf) {
         (Arc::clone(&self.repositories), self.base.clone())
     }
@@ -221,8 +221,7 @@ impl Manifests {
             |error| Err(E::from(format!("reading the repository failed with an internal error: {error}")));
         let resolve = move || {
             let done = work(&parts);
-            // Release the permits only here, so that they are held until the work is done, even if the caller
-            // is canceled.
+            // Release the permits only once the work is done, even if the caller is canceled.
             drop(turns);
             done
         };
@@ -255,8 +254,8 @@ impl Manifests {
         self.fetched.get(key)
     }
 
-    /// Deletes fetched content, except content from repositories that the given sources, the given
-    /// Applications or any generators use.
+    /// Deletes fetched content, except from repositories that these sources, these Applications or any
+    /// generators use.
     pub async fn retain_content(
         self: &Arc<Self>,
         applications: BTreeSet<AppKey>,
@@ -276,7 +275,7 @@ impl Manifests {
     }
 
     /// Rejects commits without the signatures that the project requires. The commits are in source order.
-    /// `names` are the requested revisions, if they differ from the revisions that the sources specify.
+    /// `names` are the requested revisions, if they differ from the sources' own.
     pub async fn check_signatures(
         self: &Arc<Self>,
         of: ProjectSources<'_>,
@@ -301,8 +300,7 @@ impl Manifests {
         .await
     }
 
-    /// Returns the keys of the sources' manifests at the given revisions. Different manifests have different
-    /// keys.
+    /// Returns keys for the sources' manifests at these revisions. Different manifests have different keys.
     pub async fn manifest_keys(
         self: &Arc<Self>,
         sources: &Sources,
@@ -327,8 +325,7 @@ impl Manifests {
         .await
     }
 
-    /// Records the dependencies that were fetched in addition to the sources, so that they are observed
-    /// together with the sources.
+    /// Records the dependencies that were fetched in addition to the sources, so that they are observed too.
     fn record_dependencies(
         &self,
         context: &RenderContext,
@@ -364,8 +361,7 @@ impl Manifests {
         Ok(making)
     }
 
-    /// Returns the manifests that the sources contain at the given revisions for an Application, in source
-    /// order.
+    /// Returns an Application's manifests at these revisions, in source order.
     pub async fn targets(
         self: &Arc<Self>,
         sources: &Sources,

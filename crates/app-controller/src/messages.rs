@@ -44,8 +44,8 @@ pub struct ChildOperation {
     pub request: Box<OperationRequest>,
     /// Operations whose work doesn't have to be repeated. `None` if the operation must always run.
     pub adoption: Option<AdoptableOperations>,
-    /// Receives the current state and all later states. If the receiver is dropped before the operation ends,
-    /// the progressive sync sends the request again.
+    /// Receives the current and all later states. If the receiver is dropped before the operation finishes,
+    /// the progressive sync repeats the request.
     pub progress: UnboundedSender<OperationReport>,
 }
 
@@ -65,9 +65,8 @@ impl PlanReference {
     }
 }
 
-/// Repositories whose refs have changed. Later observations don't report the same change again, so all
-/// Applications that use these repositories must be compared. The Application in `except` is already being
-/// compared with the change.
+/// Repositories whose refs have changed. A change is observed only once, so all Applications that use them
+/// must be compared. Only the Application in `except` is already being compared with the change.
 pub struct ChangedRepositories {
     pub addresses: Vec<Address>,
     pub except: Option<AppKey>,
@@ -78,7 +77,7 @@ pub struct ChangedRepositories {
 pub enum SupervisorMessage {
     /// An event from the store.
     Store(StoreEvent),
-    /// An object that belongs to this Application has changed.
+    /// One of this Application's objects has changed.
     ObjectChanged(AppKey),
     /// The state of these Applications' dependencies or dependents has changed, or a dependency was added or
     /// removed.
@@ -92,31 +91,31 @@ pub enum SupervisorMessage {
     ReleaseProjects,
     /// The global projects may have changed.
     GlobalProjectsChanged(GlobalProjectsUpdate),
-    /// The repositories in the given projects' own Secrets have changed.
+    /// The repositories in these projects' own Secrets have changed.
     ProjectRepositoriesChanged(BTreeSet<String>),
     /// Compares an Application.
     Compare { key: AppKey, level: RefreshLevel },
-    /// Compares an Application because a client has requested it.
+    /// Compares an Application at a client's request.
     Refresh { key: AppKey, level: RefreshLevel, reply: Reply },
-    /// Waits until the effects of earlier messages have been published: [`AppMessage::Flush`].
+    /// Waits until the effects of earlier messages have been published: `AppMessage::Flush`.
     Flush { key: AppKey, reply: Reply },
     /// Requests an operation.
     Sync { key: AppKey, request: Box<OperationRequest>, plan: Option<PlanReference>, reply: Reply },
-    /// Approves a stored plan: [`AppMessage::Approve`].
+    /// Approves a stored plan: `AppMessage::Approve`.
     Approve { key: AppKey, hash: Digest, approval: PlanApproval, reply: Reply },
-    /// Reports a stored plan as outdated: [`AppMessage::MarkPlanStale`].
+    /// Reports a stored plan as outdated: `AppMessage::MarkPlanStale`.
     MarkPlanStale { key: AppKey },
-    /// Terminates an operation: [`AppMessage::Terminate`].
+    /// Terminates an operation: `AppMessage::Terminate`.
     Terminate { key: AppKey, operation: Option<OperationId>, by: String, reply: Reply },
     /// Deletes an Application.
     Delete { key: AppKey, options: DeletionOptions, by: String, reason: String, reply: Reply },
     /// Rolls back to a sync in an Application's history.
     Rollback { key: AppKey, id: Option<i64>, prune: bool, by: String, reason: String, reply: Reply },
-    /// Requests an operation for a progressive sync: [`AppMessage::RunChild`].
+    /// Requests an operation for a progressive sync: `AppMessage::RunChild`.
     RunChild { key: AppKey, operation: OperationId, child: Box<ChildOperation> },
-    /// Withdraws a progressive sync's operation: [`AppMessage::WithdrawChild`].
+    /// Withdraws a progressive sync's operation: `AppMessage::WithdrawChild`.
     WithdrawChild { key: AppKey, operation: OperationId },
-    /// Stops a progressive sync's operation: [`AppMessage::StopChild`].
+    /// Stops a progressive sync's operation: `AppMessage::StopChild`.
     StopChild { key: AppKey, operation: OperationId, by: String, reply: Reply },
 }
 
@@ -126,8 +125,7 @@ pub enum AppMessage {
     Begin,
     /// The Application's resource has changed.
     Changed(Box<StoredApplication>),
-    /// Another client has overwritten the Application's persisted state, and may have terminated its
-    /// operation by doing so.
+    /// Another client has overwritten the persisted state, possibly terminating the operation.
     StateOverwritten(Option<ExternalTermination>),
     /// Compares the Application.
     Compare(RefreshLevel),
@@ -135,7 +133,7 @@ pub enum AppMessage {
     Refresh { level: RefreshLevel, reply: Reply },
     /// Replies once the effects of all earlier messages have been published.
     Flush { reply: Reply },
-    /// At least one of the Application's objects in the cluster has changed.
+    /// At least one of the Application's objects has changed.
     ObjectChanged,
     /// The state of a dependency or dependent has changed.
     RelatedChanged,
@@ -147,8 +145,7 @@ pub enum AppMessage {
     OperationWaits { operation: OperationId, reason: String },
     /// Progress of the operation.
     OperationProgress { operation: OperationId, progress: Box<EngineProgress> },
-    /// Requests an operation, either with a stored plan or with a plan that is created when the operation
-    /// runs.
+    /// Requests an operation that executes a stored plan or, without `plan`, is planned when it runs.
     Sync { request: Box<OperationRequest>, plan: Option<PlanReference>, reply: Reply },
     /// Approves a stored plan. If an operation is waiting for this approval, it starts.
     Approve { hash: Digest, approval: PlanApproval, reply: Reply },
@@ -157,22 +154,22 @@ pub enum AppMessage {
     /// Result of planning the operation or checking its plan. `request` is the operation that was planned or
     /// checked.
     PlanChecked { request: Box<OperationRequest>, check: PlanCheck },
-    /// Terminates the current operation. If `operation` is set, terminates only that operation.
+    /// Terminates the current operation, or only `operation` if it is set.
     Terminate { operation: Option<OperationId>, by: String, reply: Reply },
     /// Deletes the Application.
     Delete { options: DeletionOptions, by: String, reason: String, reply: Reply },
     /// Rolls back to a sync in the Application's history.
     Rollback { id: Option<i64>, prune: bool, by: String, reason: String, reply: Reply },
-    /// Requests an operation for a progressive sync. The operation's ID is already persisted, so repeated
-    /// messages start it only once.
+    /// Requests an operation for a progressive sync. Its ID is already persisted, so repeated messages start
+    /// it only once.
     RunChild { operation: OperationId, child: Box<ChildOperation> },
     /// Result of comparing the manifests at deployed revisions with the manifests of an operation requested by
     /// a progressive sync.
     RevisionsCompared { operation: OperationId, deployed: Vec<String>, result: Result<bool, String> },
-    /// Withdraws a progressive sync's operation. If the operation hasn't started yet, it will never start.
+    /// Withdraws a progressive sync's operation. Unless it has already started, it never will.
     WithdrawChild { operation: OperationId },
-    /// Stops a progressive sync's operation. Replies with success once the operation has finished or can no
-    /// longer start. Doesn't reply if the engine stops.
+    /// Stops a progressive sync's operation. Replies once it has finished or can no longer start, but not if
+    /// the engine stops.
     StopChild { operation: OperationId, by: String, reply: Reply },
     /// Wakes the actor, which then does all work that is due.
     Wake,

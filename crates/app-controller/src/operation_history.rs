@@ -1,4 +1,4 @@
-//! Reads an Application's operations from the operation log, in case the Application's status was lost.
+//! Reads an Application's operations from the log, in case its status was lost.
 
 use std::sync::Arc;
 
@@ -22,15 +22,15 @@ use super::shared_state::SharedState;
 /// Name under which `orphaned_syncs` pauses and terminates operations.
 pub(super) const CLEANUP_ACTOR: &str = "the deletion of its Application";
 
-/// Returns true if an operation was stopped because its Application was deleted. Such an operation doesn't
-/// belong to a new Application with the same name.
+/// Returns true if an operation was stopped because its Application was deleted. A new Application of the
+/// same name doesn't inherit it.
 fn is_orphaned(view: &OperationView) -> bool {
     [&view.paused_by, &view.terminated_by].into_iter().flatten().any(|by| by == CLEANUP_ACTOR)
 }
 
 /// Returns an Application's operations in the log, oldest first, and a short entry for each. The list of
 /// operations is empty unless the status lacks the newest operation, which is rare. Operations before `since`
-/// belong to an earlier Application with the same name.
+/// were run for an earlier Application of the same name.
 pub async fn load_history(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -46,7 +46,7 @@ pub async fn load_history(
 pub struct OpenSync {
     /// Operation ID.
     pub operation: OperationId,
-    /// Application name, in the format used in operations.
+    /// Name of the Application in operations.
     pub application: String,
     /// True if one of the sync's hooks is running.
     pub has_running_hook: bool,
@@ -54,8 +54,8 @@ pub struct OpenSync {
     pub is_orphaned: bool,
 }
 
-/// Returns syncs that have started and haven't finished, of one Application or of all Applications. Only
-/// reads the syncs that match, because there can be thousands.
+/// Returns the unfinished syncs of one Application or of all Applications. Reads only the matching syncs,
+/// because there can be thousands.
 pub async fn open_syncs(
     shared: &Arc<SharedState>,
     of: Option<String>,
@@ -148,7 +148,7 @@ fn logged_operation(log: &Log, summary: Summary) -> LoggedOperation {
     }
 }
 
-/// Returns an operation's result if the operation has finished, no matter which client requested it.
+/// Returns the result of a finished operation, regardless of which client requested it.
 pub async fn operation_result(
     shared: &Arc<SharedState>,
     operation: OperationId,
@@ -158,8 +158,7 @@ pub async fn operation_result(
     reading.unwrap_or_else(|_| Err(LogError::Poisoned.into()))
 }
 
-/// Returns true if the engine is running an operation or if the operation is in the log. Also returns true if
-/// neither can be determined.
+/// Returns true if an operation is running or in the log, or if that can't be determined.
 pub async fn is_operation_known(shared: &Arc<SharedState>, operation: OperationId) -> bool {
     // The order matters: an operation that finishes between the two checks is then already in the log.
     if shared.engine.running_operations().await.map_or(true, |all| all.contains(&operation)) {
@@ -205,13 +204,13 @@ pub async fn manifests(
     Ok(known.map(|known| known.targets.targets))
 }
 
-/// Returns the progress of an operation whose log contains only a summary.
+/// Returns the progress of an operation that only has a summary in the log.
 pub fn progress_from_summary(summary: Summary) -> EngineProgress {
     let Summary { phase, message, started_at, finished_at, .. } = summary;
     EngineProgress { phase, message, started_at, finished_at, retry_count: 0, resources: Vec::new() }
 }
 
-/// Returns an operation's progress in the format of an Application's status.
+/// Converts an operation's view to the progress that an Application's status shows.
 pub fn progress_from_view(view: OperationView) -> EngineProgress {
     EngineProgress {
         phase: view.phase,

@@ -57,7 +57,7 @@ impl From<EngineError> for StartError {
     }
 }
 
-/// Rejects unknown sync options, because ignoring them would not be what the user intended.
+/// Rejects unknown sync options rather than silently ignoring them.
 pub fn check_options(request: &OperationRequest) -> Result<(), String> {
     let options = request.sync.as_ref().map(|sync| sync.sync_options.as_slice()).unwrap_or_default();
     let wrong: Vec<String> = unknown_options(options)
@@ -86,7 +86,7 @@ pub fn check_selection(
     }
 }
 
-/// Returns the objects that a sync can select. These are the objects in the manifests and in the status.
+/// Returns the objects that a sync can select: those in the manifests and those in the status.
 fn selectable_objects(application: &Application, targets: &[Target], namespace: &str) -> BTreeSet<ObjectKey> {
     let wanted = targets.iter().flat_map(|target| {
         let key = target.object.key();
@@ -150,9 +150,9 @@ pub fn allow_fetched(mut policy: ProjectPolicy, manifests: &RenderedManifests) -
     policy
 }
 
-/// Returns an operation's gates. At each wave, the operation waits for the sync windows that applied when it
-/// started. These windows are persisted with the operation. The definition of a project's windows has the
-/// project's name and replaces any other definition with that name.
+/// Returns an operation's gates. Each wave waits for the sync windows that applied when the operation
+/// started, which are persisted with it. They are defined under the project's name, replacing any other
+/// definition of that name.
 pub fn operation_targets(
     definitions: GateDefinitions,
     windows: Vec<Window>,

@@ -1,4 +1,4 @@
-//! Ends the syncs of a deleted Application, so that they don't deploy anything else.
+//! Stops the syncs of a deleted Application, so that they don't deploy anything else.
 //!
 //! Running hooks aren't stopped, and nothing is rolled back. The operation is paused, and then terminated
 //! once its hooks have finished.
@@ -18,8 +18,8 @@ use super::shared_state::SharedState;
 /// Interval between checks for finished hooks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Stops an Application's syncs that started before `before`. A new Application with the same name may have
-/// been created since then.
+/// Stops an Application's syncs that started before `before`. A new Application of the same name may exist by
+/// now.
 pub(super) async fn end_orphaned_syncs(shared: Arc<SharedState>, key: AppKey, before: OperationId) {
     let may_be = move |operation, _: &str| operation < before;
     end_matching(&shared, Some(key.instance_name()), may_be, |_: &OpenSync| true).await;
@@ -46,8 +46,7 @@ pub(super) async fn end_other_orphaned_syncs(
     end_matching(&shared, None, may_be, is_gone).await;
 }
 
-/// Stops all matching operations. `may_be` selects the operations to read, and `is_meant` selects the
-/// operations to stop.
+/// Stops all matching operations: `may_be` selects those to read, and `is_meant` those to stop.
 async fn end_matching(
     shared: &Arc<SharedState>,
     of: Option<String>,

@@ -237,7 +237,7 @@ pub async fn plan_differences(
     Ok((objects, moved.map(warning).into_iter().collect()))
 }
 
-/// Checks that a plan belongs to this Application and to its current destination.
+/// Checks that a plan is for this Application and its current destination.
 fn check_application(
     plan: &StoredPlan,
     application: &Application,
@@ -337,7 +337,7 @@ pub fn refuse_unapproved(policy: &ApprovalPolicy, request: &OperationRequest) ->
     Ok(())
 }
 
-/// Message of an operation that ended without writing, because it turned out to require approval.
+/// Message of an operation that finished without writing anything, because it turned out to require approval.
 pub const UNAPPROVED_RESULT: &str =
     "the operation's plan requires an approval and has not been approved; nothing was written";
 

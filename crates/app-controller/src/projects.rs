@@ -21,14 +21,14 @@ use tidegate_stores::applications::{ProjectResults, ProjectSet};
 use super::destinations::{DestinationError, ResolvedDestination};
 use global_project_settings::{GlobalProjects, GlobalProjectsUpdate};
 
-/// The projects that Applications can belong to.
+/// The projects of Applications.
 pub struct Projects {
     /// Namespace of the AppProjects.
     namespace: String,
     state: RwLock<ProjectsState>,
     permissive: Arc<AppProject>,
     impersonation: ImpersonationMode,
-    /// Repositories. The Secrets that declare them may belong to projects.
+    /// Repositories, whose Secrets may be a project's own.
     repositories: Arc<Repositories>,
     /// Cached time zones.
     time_zones: Mutex<BTreeMap<String, TimeZoneRules>>,
@@ -90,7 +90,7 @@ fn with_globals(
 }
 
 impl Projects {
-    /// Creates an empty value, to be used until the projects have been read.
+    /// Creates an empty set of projects, for use until they have been read.
     pub fn new(namespace: String) -> Self {
         let permissive = Arc::new(project::permissive_project());
         let known = ProjectsState {
@@ -120,7 +120,7 @@ impl Projects {
         Arc::new(all)
     }
 
-    /// Sets whether writes use the service accounts specified by projects.
+    /// Sets whether writes impersonate the service accounts that projects specify.
     pub fn with_impersonation(self, impersonation: ImpersonationMode) -> Self {
         Self { impersonation, ..self }
     }
@@ -165,8 +165,8 @@ impl Projects {
         changed
     }
 
-    /// Returns a project. Also returns true if the project is the permissive default that is used when
-    /// `default` isn't defined. The error is the reason why the project is missing.
+    /// Returns a project, and true if it is the permissive default for when `default` isn't defined. The
+    /// error is the reason why the project is missing.
     pub fn find(&self, name: &str) -> Result<(Arc<AppProject>, bool), MissingProject> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         let Some(written) = state.declared.as_ref().filter(|_| state.is_complete()) else {
@@ -302,8 +302,8 @@ impl Projects {
         user.map(Option::unwrap_or_default).map_err(|none| none.to_string())
     }
 
-    /// Returns the sync windows for an Application with the given destination. If the project is missing, the
-    /// windows don't matter because the Application isn't synced.
+    /// Returns the sync windows for an Application at this destination. Without the project, they don't
+    /// matter, because the Application isn't synced.
     pub fn sync_windows(&self, application: &Application, target: &DeployTarget) -> SyncWindows {
         match self.find(project_name(application)) {
             Ok((project, _)) => {
@@ -358,12 +358,12 @@ pub enum MissingProject {
     /// The project, with the reason why it may still appear.
     #[error("project {0} has not been read yet: {1}")]
     Pending(String, String),
-    /// The project does not exist.
+    /// The project doesn't exist.
     #[error(
         "Application referencing project {0} which does not exist; create an AppProject with that name, or change spec.project"
     )]
     Absent(String),
-    /// The project, with the reason why it cannot be read.
+    /// The project, and the reason why it can't be read.
     #[error(
         "cannot read project {0}, so the project's applications will not be synced until this is fixed: {1}"
     )]

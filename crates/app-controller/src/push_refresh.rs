@@ -31,8 +31,8 @@ pub enum PushPriority {
     Later,
 }
 
-/// Repositories that are being observed, and the Applications to compare after the next observation. All
-/// requests that arrive during an observation share the next observation.
+/// Repositories that are being observed, and the Applications to compare afterwards. Requests that arrive
+/// during an observation share the next.
 #[derive(Clone, Default)]
 pub struct RepositoryObservations(Arc<Mutex<BTreeMap<Address, AffectedApplications>>>);
 
@@ -41,7 +41,7 @@ impl RepositoryObservations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Observes a repository, and then compares the given Applications.
+    /// Observes a repository, and then compares these Applications.
     pub fn start(
         &self,
         address: Address,
@@ -66,8 +66,8 @@ impl RepositoryObservations {
         });
     }
 
-    /// Returns the Applications that are waiting for the next observation. If there are none, ends the
-    /// observations of this repository and returns `None`.
+    /// Takes the Applications that wait for the next observation. If there are none, stops observing the
+    /// repository and returns `None`.
     fn take_next(&self, address: &Address) -> Option<AffectedApplications> {
         let mut waiting = self.lock();
         let next = waiting.get_mut(address).map(std::mem::take).filter(|next| !next.is_empty());

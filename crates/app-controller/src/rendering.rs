@@ -19,8 +19,8 @@ const HELM_TYPE: &str = "Helm";
 /// Error for manifests that couldn't be rendered.
 pub struct RenderError {
     pub message: String,
-    /// True if a chart needs the capabilities of a cluster that doesn't respond. The problem disappears when
-    /// the cluster responds again.
+    /// True if a chart needs the capabilities of a cluster that doesn't respond, so that rendering may
+    /// succeed later.
     pub is_cluster_unreachable: bool,
     cause: FailureCause,
 }
@@ -44,15 +44,15 @@ impl SharedState {
         self.render_context_in(application, &place.namespace)
     }
 
-    /// Returns the context for rendering an Application whose objects are in the given namespace, without
-    /// data from its cluster.
+    /// Returns the context for rendering an Application whose objects are in this namespace, without data
+    /// from its cluster.
     fn render_context_in(&self, application: &Application, namespace: &str) -> RenderContext {
         RenderContext::new(&self.projects, application, namespace)
     }
 
     /// Calls `make` to render an Application's content for a destination. If the result turns out to depend
-    /// on the cluster's capabilities, calls `make` again with these capabilities. If `is_anew` is true, first
-    /// discards the cached capabilities.
+    /// on the cluster's capabilities, calls it again with them. If `is_anew` is true, discards the cached
+    /// capabilities first.
     pub async fn render<T, M: Future<Output = Result<T, SourceProblem>>>(
         &self,
         application: &Application,
@@ -94,8 +94,8 @@ impl SharedState {
         self.render(application, place, false, make).await
     }
 
-    /// Renders the manifests of an Application whose destination can't be used. This is only possible if no
-    /// chart needs the cluster's capabilities.
+    /// Renders the manifests of an Application whose destination can't be used. This only works if no chart
+    /// needs the cluster's capabilities.
     async fn manifests_without_place(
         &self,
         application: &Application,
@@ -173,7 +173,7 @@ fn check_failures(failures: Vec<RenderError>) -> Result<(), String> {
     failures.into_iter().find(|one| !is_certain(one)).map_or(Ok(()), |uncertain| Err(uncertain.message))
 }
 
-/// Returns true if two lists of manifests contain the same objects, no matter which files contain them.
+/// Returns true if two lists of manifests contain the same objects, regardless of the files they are in.
 pub fn have_same_objects(one: &[Target], other: &[Target]) -> bool {
     one.len() == other.len() && objects_by_key(one) == objects_by_key(other)
 }

@@ -1,4 +1,4 @@
-//! Files with Secrets and ConfigMaps for repositories, in the format that Argo CD uses in its namespace.
+//! Files with Secrets and ConfigMaps for repositories, as Argo CD has them in its namespace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ pub struct RepositoryFiles {
 }
 
 impl RepositoryFiles {
-    /// Creates a value for a file or folder. A relative path is resolved once, relative to the current
-    /// working directory.
+    /// Creates a handle for a file or folder. A relative path is resolved once, against the current
+    /// directory.
     pub fn new(path: &Path) -> Self {
         Self { path: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()) }
     }

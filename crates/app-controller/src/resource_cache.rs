@@ -7,8 +7,7 @@ use tokio::sync::broadcast;
 
 use tidegate_application::AppKey;
 
-/// Maximum number of changes by which a subscriber may fall behind. After more changes, the subscriber must
-/// read all resources again.
+/// Maximum number of changes that a subscriber may lag behind before it has to read all resources again.
 const CHANGES_MAX: usize = 1024;
 
 /// Cache of the current state of named resources. Entries must be cheap to clone.

@@ -33,7 +33,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Delay before contacting an unreachable cluster again.
 const UNREACHABLE_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// Returns the revisions that an operation will deploy and the operation's ID. Doesn't start the operation.
+/// Returns the revisions that an operation will deploy, and its ID, without starting it.
 pub async fn prepare(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -133,8 +133,7 @@ async fn find_open_operation(
     view.finished_at.is_none().then_some((request.destination, view))
 }
 
-/// Terminates an operation. Returns once the termination is durable. Returns false if the engine doesn't have
-/// the operation.
+/// Terminates an operation. Returns once this is durable, or false if the engine doesn't have the operation.
 pub async fn terminate(shared: &Arc<SharedState>, operation: OperationId, by: &str) -> Result<bool, String> {
     let ending = async {
         match shared.engine.terminate(operation, by).await {
@@ -155,8 +154,8 @@ pub async fn terminate(shared: &Arc<SharedState>, operation: OperationId, by: &s
     }
 }
 
-/// Stops an operation in favor of another sync, if that is safe. Returns once the stop is durable. The error
-/// explains why the operation can't be stopped.
+/// Stops an operation in favor of another sync. Returns once this is durable, or the reason why it isn't
+/// safe.
 pub async fn supersede(
     shared: &Arc<SharedState>,
     operation: OperationId,
@@ -205,7 +204,7 @@ async fn begin(
     let refused = |error: operation::OperationRefusal| StartError::Refused(error.to_string());
     let sources = operation::operation_sources(application, &requested).map_err(refused)?;
     let revisions = operation::operation_revisions(&requested, &sources).map_err(refused)?;
-    // Check again that the request is permitted. In addition, every write is checked.
+    // The permission may have changed since the request. Every write is checked as well.
     let (place, mandate) = admit(shared, application)?;
     let windows = shared.projects.sync_windows(application, &place.target).stored_form;
     let names = operation::revision_names(&requested);
@@ -250,7 +249,7 @@ async fn follow_progress(shared: &Arc<SharedState>, operation: OperationId, noti
                 tracing::warn!(%operation, %error, "resuming an operation that is not running");
                 tokio::time::sleep(RETRY_DELAY).await;
                 match engine.resume(operation).await {
-                    // For an old operation, the log may only contain the summary.
+                    // The log may have only a summary of an old operation.
                     Err(EngineError::AlreadyFinished { .. }) => {
                         if let Some(over) = summary_progress(shared, operation).await {
                             return notify(over);

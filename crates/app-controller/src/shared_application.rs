@@ -1,4 +1,4 @@
-//! Application that its actor, the cache and the persisted state share. Without sharing, each of thousands of
+//! An Application shared by its actor, the cache and the persisted state. Otherwise, each of thousands of
 //! idle Applications would be in memory several times.
 
 use std::ops::{Deref, DerefMut};
@@ -16,7 +16,7 @@ impl SharedApplication {
         Arc::clone(&self.0)
     }
 
-    /// Shares the memory of the other Application if both are equal. Returns true if they are equal.
+    /// Shares the other Application's memory if they are equal. Returns true if they are.
     pub fn share_if_equal(&mut self, other: &Arc<Application>) -> bool {
         let is_same = Arc::ptr_eq(&self.0, other) || self.0 == *other;
         if is_same {

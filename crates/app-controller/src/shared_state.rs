@@ -85,7 +85,7 @@ pub struct SharedState {
     pub default_options: &'static [&'static str],
     /// Published Applications.
     pub application_cache: ApplicationCache,
-    /// Applications whose latest state is not persisted yet.
+    /// Applications whose latest state isn't persisted yet.
     pub unpersisted: UnpersistedApplications,
     /// Dependencies between Applications.
     pub dependencies: DependencyGraph,
@@ -122,8 +122,7 @@ pub enum RevisionLookup {
 }
 
 impl SharedState {
-    /// Counts a message that an actor has handled. The count reveals actors that keep waking themselves up
-    /// for no reason.
+    /// Counts a handled message. The count reveals actors that keep waking themselves for no reason.
     pub fn count_step(&self) {
         self.steps.send_modify(|steps| *steps = steps.wrapping_add(1));
     }
@@ -168,7 +167,7 @@ impl SharedState {
         resolved
     }
 
-    /// Compares the Applications that use the given repositories, whose refs have changed.
+    /// Compares the Applications that use these repositories, whose refs have changed.
     pub fn notify_changed_repositories(&self, addresses: Vec<Address>, except: Option<AppKey>) {
         if !addresses.is_empty() {
             // The receiver is gone during shutdown; nothing to do.

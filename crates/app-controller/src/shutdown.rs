@@ -2,8 +2,8 @@
 
 use ractor::ActorCell;
 
-/// Kills all of an actor's children, canceling whatever they are waiting for. Waits until all of them have
-/// stopped, so that they can't interfere with a successor.
+/// Kills all of an actor's children, canceling whatever they are waiting for, and waits until they have
+/// stopped and can't interfere with a successor.
 pub async fn stop_children(of: ActorCell) {
     let children = of.get_children();
     children.iter().for_each(ActorCell::kill);

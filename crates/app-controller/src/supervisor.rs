@@ -27,8 +27,7 @@ use super::projects::project_deletion::RETRY_DELAY;
 use super::shared_state::SharedState;
 use crate::shutdown::stop_children;
 
-/// Maximum number of restarts of an actor. After the last restart, the actor's Application isn't reconciled
-/// until the Application changes.
+/// Maximum number of restarts of an actor. After that, its Application isn't reconciled until it changes.
 const RESTARTS_MAX: u32 = 3;
 
 /// Starts the supervisor. The receiver is notified once all existing Applications are loaded.
@@ -60,9 +59,9 @@ struct SupervisorState {
     settled_sender: Option<oneshot::Sender<()>>,
     /// Timer for the next attempt to release projects. At most one timer is active.
     release_timer: Option<AbortHandle>,
-    /// ID of the first operation for an Application that has the same name as a deleted Application.
+    /// First operation of an Application that has the name of a deleted Application.
     first_operations: BTreeMap<AppKey, OperationId>,
-    /// Tasks that stop the syncs of deleted Applications. They are aborted when the supervisor stops.
+    /// Tasks that stop the syncs of deleted Applications; aborted when the supervisor stops.
     cleanup_tasks: JoinSet<()>,
 }
 
@@ -275,7 +274,8 @@ impl SupervisorState {
         }
     }
 
-    /// Stops a deleted Application's syncs. A new Application with the same name doesn't take them over.
+    /// Stops a deleted Application's syncs, so that a new Application of the same name doesn't take them
+    /// over.
     async fn end_syncs(&mut self, key: &AppKey) {
         if !self.shared.store.is_authoritative(key) {
             return;
@@ -384,8 +384,8 @@ impl SupervisorState {
         }
     }
 
-    /// Releases projects that are being deleted and that no Application uses anymore. Does nothing until all
-    /// Applications are loaded.
+    /// Releases deleted projects that no Application uses anymore. Does nothing until all Applications are
+    /// loaded.
     fn release_projects(&mut self, myself: &ActorRef<SupervisorMessage>) {
         if self.settled_sender.is_some() {
             return;
@@ -420,7 +420,7 @@ impl SupervisorState {
         }
     }
 
-    /// Compares the Applications that belong to changed projects.
+    /// Compares the Applications in changed projects.
     fn compare_projects(&self, changed: &BTreeSet<String>) {
         for (key, child) in &self.children {
             let is_of =

@@ -9,8 +9,8 @@ use tidegate_model::argo::{Application, OperationRequest, OperationResource, Syn
 pub struct SyncParameters {
     /// Branch, tag or commit; empty for the Application's own revision.
     pub revision: String,
-    /// Revisions for several sources, in source order. For an empty entry, the source's own revision is used.
-    /// If the list is empty, `revision` is used.
+    /// Revisions for several sources, in source order, with an empty entry for a source's own revision. If
+    /// the list is empty, `revision` is used.
     pub revisions: Vec<String>,
     /// True if the sync deletes objects that are no longer in the manifests.
     pub prune: bool,

@@ -19,7 +19,7 @@ use index::{ApplicationObjects, ObjectIndex, ScopeWatch};
 pub use index::{ObjectState, TrackedObject};
 use tidegate_application::AppKey;
 
-/// Delays before restarting a watch that has ended. The delay grows with each failed attempt.
+/// Backoff between attempts to restart a watch.
 const WATCH_RETRY_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(60) };
 
@@ -55,7 +55,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Metrics for a cluster's watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchMetrics {
-    /// Number of objects that belong to Applications.
+    /// Number of the Applications' objects.
     pub objects: u64,
     /// Number of watched kinds.
     pub kinds: u64,
@@ -78,9 +78,8 @@ impl WatchRegistry {
         (Self { notifications, clusters: Mutex::default() }, receiver)
     }
 
-    /// Replaces an Application's objects, including objects that don't exist. The objects were read after
-    /// `since`. Returns the position up to which the read includes all reported changes, or `None` if the
-    /// read misses a change.
+    /// Replaces an Application's objects, including missing objects, with those read after `since`. Returns
+    /// the position up to which the read covers all reported changes, or `None` if it missed a change.
     pub fn set_objects(
         &self,
         application: &AppKey,
@@ -160,9 +159,8 @@ impl ClusterWatches {
         (Self::with_notifications(cluster, sender), receiver)
     }
 
-    /// Replaces an Application's objects, including objects that don't exist. The objects were read after
-    /// `since`. Returns the position up to which the read includes all reported changes, or `None` if the
-    /// read misses a change.
+    /// Replaces an Application's objects, including missing objects, with those read after `since`. Returns
+    /// the position up to which the read covers all reported changes, or `None` if it missed a change.
     pub fn set_objects(
         &self,
         application: &AppKey,
@@ -283,7 +281,7 @@ impl Inner {
                 left.extend(index.remove_from_watches(owner));
                 Self::start_watches(this, &mut index, owner);
             }
-            // Also stops the current watch if no Application needs it anymore.
+            // Also stops the current watch unless an Application still needs it.
             index.end_unused(&left);
             return BTreeSet::new();
         }
@@ -312,7 +310,7 @@ impl Inner {
         owners
     }
 
-    /// Records that a watch has ended.
+    /// Records that a watch has stopped.
     fn handle_watch_end(&self, scope: &Scope) {
         if let Some(watched) = lock(&self.index).watches.get_mut(scope) {
             watched.is_working = false;

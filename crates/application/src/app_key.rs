@@ -5,7 +5,7 @@ use std::fmt;
 use tidegate_model::Object;
 use tidegate_model::argo::{Application, ApplicationSet, control_namespace, display_name, instance_name};
 
-/// Error if a name doesn't identify exactly one Application.
+/// Returned if a name doesn't identify exactly one Application.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// No Application has this name.
@@ -48,8 +48,8 @@ impl AppKey {
         Self { namespace: object.namespace().to_owned(), name: object.name().to_owned() }
     }
 
-    /// Parses an Application name, either as users write it (`NAMESPACE/NAME`) or as in operations
-    /// (`NAMESPACE_NAME`). A name without a namespace belongs to the control plane's namespace.
+    /// Parses an Application name, as users write it (`NAMESPACE/NAME`) or as operations do
+    /// (`NAMESPACE_NAME`). Without a namespace, the name refers to the control plane's namespace.
     pub fn parse(text: &str) -> Self {
         let (namespace, name) = text.split_once(['/', '_']).unwrap_or((control_namespace(), text));
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
@@ -66,7 +66,7 @@ impl AppKey {
         self.namespace == control_namespace()
     }
 
-    /// Returns true if namespace and name are valid names for objects and files.
+    /// Returns true if namespace and name are valid for objects and files.
     pub fn is_valid(&self) -> bool {
         let is_plain = |text: &str| {
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
@@ -79,7 +79,7 @@ impl AppKey {
     ///
     /// # Errors
     ///
-    /// Returns an error unless there is exactly one match.
+    /// Fails unless there is exactly one match.
     pub fn single_match<T>(found: impl IntoIterator<Item = T>, text: &str) -> Result<T, NameError> {
         let mut found = found.into_iter();
         match (found.next(), found.next()) {
@@ -89,9 +89,8 @@ impl AppKey {
         }
     }
 
-    /// Returns the keys that a name given by a user refers to. A name without a namespace refers to the key
-    /// in the control plane's namespace. If that key doesn't exist, the name refers to the keys in other
-    /// namespaces.
+    /// Returns the keys that a user may mean by a name. A name without a namespace refers to the control
+    /// plane's namespace first and, if there is no such key, to any other namespace.
     pub fn resolve(keys: impl IntoIterator<Item = Self>, text: &str) -> Vec<Self> {
         let mut found: Vec<Self> = keys.into_iter().filter(|key| key.matches(text)).collect();
         if found.iter().any(Self::is_in_control_plane) && !text.contains('/') {
@@ -100,7 +99,7 @@ impl AppKey {
         found
     }
 
-    /// Keeps the resources that a name given by a user refers to, as [`Self::resolve`] does.
+    /// Keeps the resources that a user may mean by a name; see [`Self::resolve`].
     pub fn retain_resolved<T>(found: &mut Vec<T>, key_of: impl Fn(&T) -> Self, text: &str) {
         let meant = Self::resolve(found.iter().map(&key_of), text);
         found.retain(|one| meant.contains(&key_of(one)));

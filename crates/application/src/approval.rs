@@ -1,8 +1,8 @@
-//! Approval policy: determines which syncs need an approved plan before any write, and who may approve the
-//! plan.
+//! Approval policy: decides which syncs need an approved plan before they write anything, and who may approve
+//! it.
 //!
-//! The annotations are set on an Application, or on its AppProject for all of the project's Applications. If
-//! a value is invalid, an approval is required, which is the safe choice.
+//! The annotations are set on an Application, or on its AppProject for all of the project's Applications. An
+//! invalid value requires an approval, to be on the safe side.
 
 use std::collections::BTreeSet;
 
@@ -14,29 +14,29 @@ pub use crate::controller_info::{DRIFT_INFO, PLAN_INFO};
 use crate::operation::{self, AUTOMATED_REQUESTER, EngineProgress};
 use crate::{automated_sync, rollout_operation};
 
-/// Annotation that requires an approval for each sync. The only valid value is `required`.
+/// Requires an approval for each sync. The only valid value is `required`.
 pub const APPROVAL_ANNOTATION: &str = "tidegate.dev/approval";
-/// Annotation with the allowed approvers: comma-separated names, which may include [`OTHERS_APPROVER`].
+/// Lists the allowed approvers: comma-separated names, which may include [`OTHERS_APPROVER`].
 pub const APPROVERS_ANNOTATION: &str = "tidegate.dev/approvers";
-/// Special approver name that excludes the requester of the sync from the approvers.
+/// Special approver name: anyone but the requester of the sync.
 pub const OTHERS_APPROVER: &str = "others";
-/// Condition type specific to Tidegate: a plan is waiting for an approval.
+/// Tidegate-specific condition type: a plan is waiting for approval.
 pub const APPROVAL_CONDITION: &str = "ApprovalRequired";
-/// Condition type specific to Tidegate: an approval annotation is invalid.
+/// Tidegate-specific condition type: an approval annotation is invalid.
 pub const APPROVAL_WARNING_CONDITION: &str = "ApprovalWarning";
 /// The only valid value of [`APPROVAL_ANNOTATION`].
 const REQUIRED: &str = "required";
 
-/// Approval rule set on an Application or on its project.
+/// Approval rule of an Application or its project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ApprovalRule {
     /// Location of the rule, for messages.
     origin: String,
     /// Names of the allowed approvers. If empty, any user may approve.
     approvers: BTreeSet<String>,
-    /// True if the requesters of the sync must not approve it.
+    /// True if the requesters of a sync must not approve it themselves.
     excludes_requesters: bool,
-    /// True if the rule is invalid, so no approval can satisfy it.
+    /// True if the rule is invalid, so that no approval can satisfy it.
     is_invalid: bool,
 }
 
@@ -63,7 +63,7 @@ pub enum PlanAuthor<'a> {
 }
 
 impl<'a> PlanAuthor<'a> {
-    /// Converts the name stored with a plan by [`plan_author`].
+    /// Converts the name that [`plan_author`] stored with a plan.
     pub fn from_name(name: &'a str) -> Self {
         match name {
             AUTOMATED_REQUESTER => Self::Automated,
@@ -73,12 +73,12 @@ impl<'a> PlanAuthor<'a> {
     }
 }
 
-/// Author of a plan and, if the plan's execution was requested, the requester of the execution. Usually, both
-/// are the same user.
+/// The author of a plan and, once its execution has been requested, the requester of the execution. They are
+/// usually the same user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanRequesters<'a> {
     author: PlanAuthor<'a>,
-    /// Requester of the execution, or `None` if the execution hasn't been requested yet.
+    /// The requester of the execution, or `None` if it hasn't been requested yet.
     requester: Option<PlanAuthor<'a>>,
 }
 
@@ -97,15 +97,15 @@ impl<'a> PlanRequesters<'a> {
         }
     }
 
-    /// Returns the requesters of a plan before its execution. If a plan was created for a sync, its author is
-    /// also the requester of the sync.
+    /// Returns the requesters of a plan before it is executed. If the plan was created for a sync, its author
+    /// also requested the sync.
     pub fn for_stored_plan(author: &'a str, is_for_sync: bool) -> Self {
         let author = PlanAuthor::from_name(author);
         Self { author, requester: is_for_sync.then_some(author) }
     }
 
-    /// Returns true if a user is certainly neither the plan's author nor the requester of its execution.
-    /// Returns false if either of them is unknown.
+    /// Returns true if a user is certainly neither the plan's author nor the requester of its execution;
+    /// false if either is unknown.
     fn is_other_than(self, by: &str) -> bool {
         [Some(self.author), self.requester].into_iter().flatten().all(|one| match one {
             PlanAuthor::Automated => true,
@@ -114,8 +114,8 @@ impl<'a> PlanRequesters<'a> {
         })
     }
 
-    /// Describes the requesters, whom a rule can exclude from approving the plan. The result is a suffix such
-    /// as ` other than ann, who created the plan`.
+    /// Describes the requesters that a rule may bar from approving the plan, as a suffix such as
+    /// ` other than ann, who created the plan`.
     fn describe_excluded(self) -> String {
         let Self { author, requester: asker } = self;
         match (author, asker) {
@@ -136,8 +136,8 @@ impl<'a> PlanRequesters<'a> {
     }
 }
 
-/// Returns the requester of an operation, in the form that is stored with its plan. Returns an empty string
-/// for a user with the name that is reserved for automated requests.
+/// Returns the requester of an operation, as stored with its plan. Empty for a user who goes by the name
+/// reserved for automated requests.
 pub fn plan_author(asked: &OperationRequest) -> &str {
     match asked.initiated_by.username.as_str() {
         _ if asked.initiated_by.automated => AUTOMATED_REQUESTER,
@@ -259,7 +259,7 @@ impl ApprovalPolicy {
         policy
     }
 
-    /// Returns true if syncs need an approval before they write.
+    /// Returns true if syncs need an approval before they write anything.
     pub fn is_required(&self) -> bool {
         self.is_required
     }
@@ -275,7 +275,7 @@ impl ApprovalPolicy {
             || (!approvals.is_empty() && self.unmet_rules(askers.into(), approvals).next().is_none())
     }
 
-    /// Returns the rules that aren't satisfied by the approvals.
+    /// Returns the rules that the approvals don't satisfy.
     fn unmet_rules<'p>(
         &'p self,
         askers: PlanRequesters<'p>,
@@ -286,7 +286,7 @@ impl ApprovalPolicy {
             .filter(move |rule| !approvals.iter().any(|one| rule.allows_approver(askers, &one.by)))
     }
 
-    /// Describes the missing approvals. Returns `None` if all have been granted.
+    /// Describes the missing approvals. Returns `None` if there are none.
     pub fn describe_missing<'a>(
         &self,
         askers: impl Into<PlanRequesters<'a>>,
@@ -301,12 +301,11 @@ impl ApprovalPolicy {
         Some(if open.is_empty() { "an approval".to_owned() } else { open.join(", and ") })
     }
 
-    /// Checks that an approval by the given user would count.
+    /// Checks that this user's approval would count.
     ///
     /// # Errors
     ///
-    /// Returns an error if the user can't approve the plan. The error describes the approvals that are
-    /// missing.
+    /// Fails if the user can't approve the plan. The error lists the approvals that are missing.
     pub fn check_approval<'a>(
         &self,
         askers: impl Into<PlanRequesters<'a>>,
@@ -349,7 +348,7 @@ pub fn requested_plan(asked: &OperationRequest) -> Option<&str> {
     asked.info_value(PLAN_INFO)
 }
 
-/// Returns true if an operation may execute its stored plan even if unrelated fields have changed.
+/// Returns true if an operation may execute its stored plan even though unrelated fields have changed.
 pub fn allows_drift(asked: &OperationRequest) -> bool {
     asked.info_value(DRIFT_INFO).is_some()
 }
@@ -406,9 +405,9 @@ impl WaitingPlan<'_> {
     }
 }
 
-/// Returns a new request for an operation whose plan was outdated when the operation started: the same
-/// operation without the plan. Returns `None` if the original requester must repeat the request: a
-/// progressive sync, or a user who selected the plan by its hash.
+/// Returns a new request for an operation whose plan was outdated when it started: the same operation without
+/// the plan. Returns `None` if the original requester must repeat the request, as for a progressive sync or
+/// for a user who selected the plan by its hash.
 pub fn request_to_repeat(
     application: &Application,
     ended: &OperationRequest,
@@ -428,7 +427,7 @@ pub fn request_to_repeat(
     Some(again)
 }
 
-/// Returns the message of the `ApprovalRequired` condition if a plan is waiting for an approval.
+/// Returns the message of the `ApprovalRequired` condition if a plan is waiting for approval.
 pub fn approval_condition_message(application: &Application) -> Option<&str> {
     let mut conditions = application.status.conditions.iter();
     let waiting =
@@ -442,8 +441,8 @@ pub fn waiting_plan(application: &Application) -> Option<&str> {
     application.operation.as_ref().and_then(requested_plan)
 }
 
-/// Updates an automated operation that is waiting for an approval so that it covers the current differences.
-/// Ends the operation if no differences are left.
+/// Updates an automated operation that is waiting for approval to cover the current differences, or ends it
+/// if there are none left.
 pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
     let Some(asked) = application.operation.as_ref().filter(|asked| can_be_redecided(asked)) else { return };
     let compared = application.status.sync.as_ref().map(|sync| sync.status);
@@ -463,8 +462,8 @@ pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
     }
 }
 
-/// Returns true if the operation is automated and hasn't started, so a new decision may replace it. Deletions
-/// and progressive syncs are excluded.
+/// Returns true if the operation is automated and hasn't started, so that a new decision may replace it.
+/// Deletions and progressive syncs are excluded.
 fn can_be_redecided(asked: &OperationRequest) -> bool {
     asked.initiated_by.automated
         && operation::engine_id(asked).is_none()

@@ -1,4 +1,4 @@
-//! Automated sync: decides whether to start an operation that no user has requested.
+//! Automated sync: decides whether to start an operation that no user has asked for.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -21,20 +21,20 @@ use crate::{automated, conditions, operation};
 const RETRY_LIMIT_DEFAULT: i64 = 5;
 /// Delay before the second consecutive self-heal attempt.
 const HEAL_BACKOFF_MIN: Duration = Duration::from_secs(2);
-/// Factor by which the delay grows after each further attempt.
+/// The delay grows by this factor with each attempt.
 const HEAL_FACTOR: u32 = 3;
 /// Maximum delay between self-heal attempts.
 const HEAL_BACKOFF_MAX: Duration = Duration::from_secs(300);
 
-/// Status field for an object that is no longer in the manifests but must not be pruned (`Prune=false`). A
-/// sync can't resolve the difference of such an object.
+/// Status field of an object that is gone from the manifests but must not be pruned (`Prune=false`). A sync
+/// can't resolve such a difference.
 pub const PRUNE_DISABLED: &str = "pruneRefused";
 
-/// Condition type specific to Tidegate: sync windows block automated syncs.
+/// Tidegate-specific condition type: sync windows block automated syncs.
 const WINDOW_CONDITION: &str = "SyncWindowWarning";
 
-/// Condition type specific to Tidegate: other programs repeatedly undo self-heal, so the delay between
-/// attempts grows.
+/// Tidegate-specific condition type: other programs keep undoing self-heal, so the delay between attempts
+/// grows.
 const SELF_HEAL_CONDITION: &str = "SelfHealWarning";
 /// Number of consecutive self-heal attempts after which [`SELF_HEAL_CONDITION`] is set.
 const HEALS_REPORTED_FROM: i64 = 3;
@@ -50,16 +50,16 @@ pub enum AutomatedStep {
     Wait(Timestamp),
 }
 
-/// Reason why an Application with automated sync remains OutOfSync although there is no error.
+/// The reason an Application with automated sync remains OutOfSync although there is no error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdleReason {
-    /// All differing objects require pruning, but automated syncs don't prune them.
+    /// Only objects that would have to be pruned differ, and automated syncs don't prune them.
     #[error(
         "only objects that are no longer in the manifests are out of sync, and automated sync does not prune \
          them: set spec.syncPolicy.automated.prune, or sync with pruning"
     )]
     Leftovers,
-    /// The last sync of the same revisions and sources succeeded, and self-heal is disabled.
+    /// The last sync of these revisions and sources succeeded, and self-heal is off.
     #[error(
         "the last sync of this revision succeeded, and self-heal is off: set spec.syncPolicy.automated.selfHeal, \
          or request a sync (`tidegate app sync`)"
@@ -67,14 +67,14 @@ pub enum IdleReason {
     SelfHealOff,
 }
 
-/// Next step of automated sync, with the reason if an application that needs a sync isn't synced.
+/// Next step of automated sync, and the reason if an application that needs a sync isn't synced.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutomatedDecision {
     /// Next step.
     pub next: AutomatedStep,
     /// Error that prevents the sync.
     pub error: Option<String>,
-    /// Reason why no operation starts although the Application is OutOfSync and there is no error.
+    /// The reason no operation starts although the Application is OutOfSync and there is no error.
     pub idle: Option<IdleReason>,
 }
 
@@ -96,8 +96,8 @@ impl AutomatedDecision {
     }
 }
 
-/// Decides on the next step after a comparison has updated the status. Sets conditions that explain why no
-/// operation starts.
+/// Decides on the next step after a comparison has updated the status, and sets conditions that explain why
+/// no operation starts.
 pub fn apply_comparison(
     application: &mut Application,
     windows: &SyncWindows,
@@ -105,7 +105,7 @@ pub fn apply_comparison(
 ) -> AutomatedStep {
     let AutomatedDecision { next, error, .. } = decide(application, now);
     let held = windows.find_hold(false, now).filter(|_| matches!(next, AutomatedStep::Start(_)));
-    // While an operation is running, the conditions remain unchanged.
+    // The conditions stay as they are while an operation is running.
     if application.operation.is_none() {
         let waits = ConditionType::Other(WINDOW_CONDITION.to_owned());
         let heals = ConditionType::Other(SELF_HEAL_CONDITION.to_owned());
@@ -119,8 +119,7 @@ pub fn apply_comparison(
     held.map_or(next, |held| AutomatedStep::Wait(held.next_check))
 }
 
-/// Describes the delay of self-heal after several consecutive attempts. Returns `None` if there is no such
-/// delay.
+/// Describes how self-heal is delayed after several attempts in a row. Returns `None` if it isn't.
 fn describe_heal_delay(application: &Application, next: &AutomatedStep) -> Option<String> {
     let AutomatedStep::Wait(due) = next else { return None };
     let healed = consecutive_heals(last_attempt(application)?.as_ref());
@@ -133,18 +132,18 @@ fn describe_heal_delay(application: &Application, next: &AutomatedStep) -> Optio
     })
 }
 
-/// Returns the last attempt to sync the application. Dry runs and selective syncs don't count as attempts.
+/// Returns the last attempt to sync the application. Dry runs and selective syncs don't count.
 fn last_attempt(application: &Application) -> Option<Cow<'_, OperationState>> {
     application.status.operation_state.as_ref().and_then(previous_operation::last_attempt)
 }
 
-/// Returns the number of consecutive self-heal operations, including `last`.
+/// Counts the consecutive self-heal operations, including `last`.
 fn consecutive_heals(last: &OperationState) -> i64 {
     last.operation.sync.as_ref().map_or(0, |sync| sync.auto_heal_attempts_count)
 }
 
-/// Updates an automated operation that hasn't started to the newest revision. The decision is repeated after
-/// each comparison with a different revision, because an operation at the older revision might wait forever.
+/// Updates an automated operation that hasn't started to the newest revision. Decided again after each
+/// comparison at a different revision, because an operation at the older one might wait forever.
 pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
     let is_held = |asked: &mut OperationRequest| {
         asked.initiated_by.automated
@@ -190,7 +189,7 @@ pub fn decide(application: &Application, now: Timestamp) -> AutomatedDecision {
     }
 }
 
-/// Decides which operation to start, as if no operation were running.
+/// Decides which operation to start, as if none were running.
 pub(crate) fn decide_start(application: &Application, now: Timestamp) -> AutomatedDecision {
     let status = &application.status;
     let Some(policy) = automated(application) else { return AutomatedDecision::nothing() };
@@ -201,7 +200,7 @@ pub(crate) fn decide_start(application: &Application, now: Timestamp) -> Automat
     let objects = || status.resources.iter().filter(|one| !one.hook);
     let is_wanted = |sync: &&SyncStatus| match sync.status {
         SyncStatusCode::OutOfSync => true,
-        // All objects are in sync, but hooks of the superseded operation may not have run yet.
+        // Everything is in sync, but hooks of the superseded operation may not have run yet.
         SyncStatusCode::Synced => superseded.is_some() && objects().next().is_some(),
         SyncStatusCode::Unknown => false,
     };
@@ -280,7 +279,7 @@ pub(crate) fn objects_to_heal(application: &Application) -> Vec<OperationResourc
     differing.filter(|one| !is_unpruned_leftover(one, prune)).map(to_operation_resource).collect()
 }
 
-/// Returns true if the object is no longer in the manifests but automated syncs don't prune it.
+/// Returns true if the object is gone from the manifests but automated syncs don't prune it.
 fn is_unpruned_leftover(one: &ResourceStatus, prune: bool) -> bool {
     one.requires_pruning && (!prune || one.rest.contains_key(PRUNE_DISABLED))
 }
@@ -288,7 +287,7 @@ fn is_unpruned_leftover(one: &ResourceStatus, prune: bool) -> bool {
 /// Returns true if an operation was an attempt to sync the same revisions of the same sources.
 fn is_attempt(last: &OperationState, started: &SyncOperation) -> bool {
     if operation::deletion_cascade(&last.operation).is_some() {
-        // The last operation deleted the application, but the deletion was canceled.
+        // The last operation was a deletion of the application, which has been canceled.
         return false;
     }
     if was_superseded(last) {
@@ -316,7 +315,7 @@ fn was_replaced_by_person(
         && superseded.sync_result.as_ref().is_some_and(|result| deploys_same_revisions(result, begun))
 }
 
-/// Returns the delay after the given number of consecutive self-heal operations.
+/// Returns the delay after this many consecutive self-heal operations.
 fn heal_backoff(healed: i64) -> Duration {
     let Ok(again) = u32::try_from(healed.saturating_sub(1)) else { return Duration::ZERO };
     HEAL_BACKOFF_MIN.saturating_mul(HEAL_FACTOR.saturating_pow(again)).min(HEAL_BACKOFF_MAX)

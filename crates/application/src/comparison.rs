@@ -1,4 +1,4 @@
-//! Updates an application's status with the result of a comparison.
+//! Updates an application's status after a comparison.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::hook_finalizers;
 use crate::refresh::{RefreshLevel, compared_to};
 use crate::sources::Sources;
 
-/// Maximum number of characters from a resource's message that the application's health message contains.
+/// Maximum number of characters of a resource's message to include in the application's health message.
 const REASON_CHARACTERS_MAX: usize = 400;
 /// Condition types that a comparison sets.
 const COMPARISON_CONDITIONS: [ConditionType; 6] = [
@@ -49,25 +49,25 @@ pub struct ComparedResource {
     pub status: ResourceStatus,
     /// True if the resource exists in the cluster.
     pub is_live: bool,
-    /// True if the resource is out of sync but doesn't affect the application's status, because it has
+    /// True if the resource may be out of sync without affecting the application's status, because it has
     /// `IgnoreExtraneous` or may belong to another application.
     pub is_ignored: bool,
-    /// True if the application's health ignores the resource (`ignore-healthcheck`).
+    /// True if the resource doesn't count towards the application's health (`ignore-healthcheck`).
     pub is_health_ignored: bool,
     /// Images of the resource's containers in the cluster.
     pub images: Vec<String>,
-    /// URLs at which the resource is reachable from outside the cluster.
+    /// URLs of the resource outside the cluster.
     pub urls: Vec<String>,
-    /// Health rule from the resource's annotations, if it overrides the rule for the resource's kind. Empty
-    /// if the annotations disable the rule.
+    /// The health rule in the resource's annotations, if it overrides the one for its kind. Empty if the
+    /// annotations disable the rule.
     pub custom_health_rule: Option<Box<str>>,
     /// Version of the compared object, if known.
     pub version: Option<ObjectVersion>,
-    /// Time at which the resource's health changes even if the object doesn't.
+    /// The time at which the resource's health changes even if the object doesn't.
     pub health_changes_at: Option<Timestamp>,
 }
 
-/// Version of an object in its cluster. Objects with different versions may differ.
+/// Version of an object in its cluster. Two objects with different versions may differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectVersion(Box<str>);
 
@@ -109,20 +109,20 @@ pub enum ComparisonOutcome {
 }
 
 impl ComparisonOutcome {
-    /// Returns the earliest time at which the health of any resource changes even if its object doesn't.
+    /// Returns the earliest time at which any resource's health changes even if its object doesn't.
     pub fn health_changes_at(&self) -> Option<Timestamp> {
         let (Self::Compared { resources, .. } | Self::Failed { live_resources: resources, .. }) = self;
         resources.iter().filter_map(|resource| resource.health_changes_at).min()
     }
 
-    /// Creates the result of a comparison that failed before it read the cluster.
+    /// Creates the result of a comparison that failed before reading the cluster.
     pub fn without_cluster_state(kind: ConditionType, message: String) -> Self {
         Self::Failed { revisions: Vec::new(), kind, message, live_resources: Vec::new() }
     }
 }
 
-/// Returns the combined sync status of all resources, except ignored ones. An application without resources
-/// is Synced.
+/// Returns the combined sync status of all resources that aren't ignored. An application without resources is
+/// Synced.
 pub fn sync_status(resources: &[ComparedResource]) -> SyncStatusCode {
     let of = |code| {
         let counts = |resource: &&ComparedResource| !resource.is_ignored && !resource.status.hook;
@@ -135,8 +135,8 @@ pub fn sync_status(resources: &[ComparedResource]) -> SyncStatusCode {
     }
 }
 
-/// Returns the worst health of all resources, except ignored ones. Missing resources are also ignored, unless
-/// all resources are missing.
+/// Returns the worst health of all resources that aren't ignored. Missing resources don't count either,
+/// unless all of them are missing.
 pub fn application_health(resources: &[ComparedResource]) -> HealthStatus {
     let counted: Vec<&ComparedResource> = resources_with_health(resources).collect();
     if !counted.is_empty() && counted.iter().all(|one| !one.is_live) {
@@ -151,8 +151,8 @@ fn resources_with_health(resources: &[ComparedResource]) -> impl Iterator<Item =
     resources.iter().filter(|one| !one.status.hook && !one.is_health_ignored && !one.is_ignored)
 }
 
-/// Returns the reason why an application is Degraded: the first Degraded resource in status order, and the
-/// number of other Degraded resources. Returns an empty string for any other health.
+/// Returns the reason an application is Degraded: the first Degraded resource in status order, and how many
+/// more there are. Empty for any other health.
 fn degraded_reason(resources: &[ComparedResource], health: HealthStatus) -> String {
     if health != HealthStatus::Degraded {
         return String::new();
@@ -202,7 +202,7 @@ pub fn apply_comparison(
             (revisions, code, Some(health))
         }
         ComparisonOutcome::Failed { revisions, kind, message, live_resources: seen } => {
-            // The desired state is unknown. The live state is still known if the specification is valid.
+            // The desired state is unknown, but the live state is known if the spec is valid.
             let is_invalid = kind != ConditionType::ComparisonError;
             conditions::set_conditions(
                 &mut status.conditions,
@@ -257,8 +257,8 @@ fn summarize(resources: &mut [ComparedResource]) -> ApplicationSummary {
     }
 }
 
-/// Records that the specification is unusable. The application isn't synced, and the rest of its status
-/// remains unchanged.
+/// Records that the spec is unusable. The application isn't synced, and the rest of its status stays as it
+/// is.
 pub fn record_invalid_spec(application: &mut Application, message: String, now: Timestamp) {
     let status = &mut application.status;
     conditions::set_conditions(
@@ -282,8 +282,7 @@ fn resource_sort_key(resource: &ResourceStatus) -> (&str, &str, &str, &str) {
     (&resource.group, &resource.kind, &resource.namespace, &resource.name)
 }
 
-/// Sets the health. Its transition time is the time at which the health status last changed, even if the
-/// message has changed since.
+/// Sets the health. The transition time is that of the last status change; a new message doesn't count.
 pub(crate) fn set_health(
     status: &mut ApplicationStatus,
     health: HealthStatus,

@@ -3,8 +3,8 @@
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{ApplicationCondition, ConditionType};
 
-/// Replaces the conditions of the given types with `found`. Keeps conditions of other types, and the
-/// transition times of unchanged conditions.
+/// Replaces the conditions of these types with `found`. Other conditions, and the transition times of
+/// unchanged ones, are kept.
 pub fn set_conditions(
     conditions: &mut Vec<ApplicationCondition>,
     kinds: &[ConditionType],

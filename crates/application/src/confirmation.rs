@@ -1,9 +1,8 @@
-//! Confirmation of deletions by an annotation on the application while its operation waits for the
-//! confirmation.
+//! Confirmation of deletions by annotating the application while its operation waits.
 //!
-//! As in Argo CD, an annotation confirms all attempts of a sync if the time in the annotation is not earlier
-//! than the start of the sync. The same rule applies to a running deletion, even if the Application is
-//! recreated later. Before a deletion starts, a separate rule applies ([`is_approved`]).
+//! As in Argo CD, an annotation confirms all attempts of a sync if its time isn't earlier than the start of
+//! the sync. The same goes for a running deletion, even if the Application is recreated later. Before a
+//! deletion starts, a different rule applies ([`is_approved`]).
 
 use tidegate_model::Timestamp;
 use tidegate_model::annotations::DELETION_APPROVED;
@@ -12,14 +11,13 @@ use tidegate_model::argo::{Application, OperationRequest};
 use crate::deletion::{approved_at, is_approved};
 use crate::operation;
 
-/// Maximum number of characters of an invalid time that messages include.
+/// Maximum number of characters of an invalid time to quote in messages.
 const SHOWN_CHARACTERS_MAX: usize = 64;
 
-/// Returns the reason why an operation that waits for confirmation may continue, or `None` if the operation
-/// isn't confirmed.
+/// Returns the reason an operation that waits for confirmation may continue, or `None` if it isn't confirmed.
 pub fn confirmation_reason(application: &Application, operation: &OperationRequest) -> Option<String> {
-    // If an application's file was deleted, the annotation can only be set by restoring the file. The
-    // application is then no longer being deleted.
+    // Once an application's file is deleted, the annotation can only be set by restoring the file, and then
+    // the application is no longer being deleted.
     let is_since = || Some(approved_at(application)? >= operation_start(application, operation)?);
     let deletes = operation::deletion_cascade(operation).is_some();
     let is_confirmed = (deletes && is_approved(application, operation)) || is_since() == Some(true);
@@ -39,8 +37,8 @@ pub(crate) fn invalid_annotation_message(application: &Application) -> Option<St
     })
 }
 
-/// Returns the start time of an operation from the status, with a precision of one second. Returns `None` if
-/// the engine hasn't started the operation.
+/// Returns the start time of an operation according to the status, to the second. Returns `None` if the
+/// engine hasn't started it.
 fn operation_start(application: &Application, operation: &OperationRequest) -> Option<Timestamp> {
     let state = application.status.operation_state.as_ref()?;
     let id = operation::engine_id(operation)?;
@@ -87,8 +85,8 @@ mod tests {
             (None, false),
             (Some("2023-11-14T22:13:19Z"), false),
             (Some("2023-11-14T22:13:19.999Z"), false),
-            // The same second counts, because times in the status and times written by users have a precision
-            // of one second.
+            // The same second counts: times in the status and times written by users are only precise to the
+            // second.
             (Some("2023-11-14T22:13:20Z"), true),
             (Some("2023-11-14T22:13:21Z"), true),
             (Some("2023-11-15T00:13:20+02:00"), true),
@@ -142,7 +140,7 @@ mod tests {
         }
     }
 
-    /// The user restores the application's file with the annotation, and may remove the file again.
+    /// The user restores the application's file with the annotation, and may then remove it again.
     #[test]
     fn a_waiting_deletion_stays_confirmed_after_its_application_is_written_again() {
         let asked_at = Timestamp::from_millis(BEGAN.as_millis() - 10_000);

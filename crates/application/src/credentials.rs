@@ -7,12 +7,11 @@ use tidegate_model::argo::{Application, ApplicationSource};
 /// Replacement for a masked value.
 pub const MASK: &str = "******";
 
-/// Minimum length in bytes of secrets that are masked anywhere in a string. Shorter secrets are masked only
-/// as whole words.
+/// Secrets of at least this many bytes are masked anywhere in a string, shorter ones only as whole words.
 const MASKED_ANYWHERE_MIN: usize = 4;
 
-/// Returns the position of the credentials in an address, and their masked form. In an HTTP address, a user
-/// name without a password may be a token.
+/// Locates the credentials in a URL and masks them. In an HTTP URL, a user name without a password may be a
+/// token.
 fn find_credentials(url: &str) -> Option<(Range<usize>, String)> {
     let (scheme, rest) = url.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -41,7 +40,7 @@ pub fn without_credentials(url: &str) -> String {
 /// Characters that end an address within a string.
 const ADDRESS_ENDS: [char; 6] = ['"', '\'', '`', '<', '>', ','];
 
-/// Masks the credentials in all addresses in a string, and returns the result.
+/// Masks the credentials in all URLs in a string.
 pub fn text_without_credentials(text: &str) -> String {
     let is_end = |c: char| c.is_whitespace() || ADDRESS_ENDS.contains(&c);
     text.split_inclusive(is_end)
@@ -53,12 +52,12 @@ pub fn text_without_credentials(text: &str) -> String {
         .collect()
 }
 
-/// Masks a repository's credentials in a string that may contain the repository's address or the credentials
-/// alone.
+/// Masks a repository's credentials in a string that may contain the repository's URL or just the
+/// credentials.
 pub fn hide_credentials(text: &str, url: &str) -> String {
     let found = find_credentials(url).and_then(|(place, shown)| Some((url.get(place)?, shown)));
     let Some((user, shown)) = found else { return text.to_owned() };
-    // Masks the credentials in the whole address first, so that even short user names are masked.
+    // Mask the whole URL first, so that even short user names are masked.
     let hidden = text.replace(url, &without_credentials(url));
     let hidden = replace_secret(&hidden, user, &shown);
     match user.split_once(':') {

@@ -1,9 +1,9 @@
 //! Deletion of applications: the cascade and the next step.
 //!
 //! As in Argo CD, the finalizers determine how an application is deleted. With a resources finalizer, an
-//! operation deletes the objects. With only hook finalizers, an operation runs only the hooks. After the
-//! operation has succeeded, the finalizers are removed and the Application disappears. If an Application
-//! doesn't have finalizers, Tidegate stops managing it without changing the cluster.
+//! operation deletes the objects; with only hook finalizers, it just runs the hooks. Once the operation has
+//! succeeded, the finalizers are removed and the Application disappears. An Application without finalizers is
+//! simply no longer managed, and the cluster is left as it is.
 
 mod requester;
 
@@ -30,9 +30,9 @@ use crate::{conditions, instance_name, refresh};
 pub use requester::DeletionRequester;
 pub use tidegate_model::annotations::RESOURCES_FINALIZER;
 
-/// Condition type specific to Tidegate: a deletion is waiting for something other than its own operation.
+/// Tidegate-specific condition type: a deletion is waiting for something other than its own operation.
 pub const DELETION_CONDITION: &str = "DeletionWarning";
-/// Suffix of the resources finalizer for background deletion, which deletes each object before its
+/// Suffix of the resources finalizer for background deletion, where each object is deleted before its
 /// dependents.
 const BACKGROUND_SUFFIX: &str = "/background";
 /// Requester of a deletion in the log if the resource doesn't record one. Followed by the time of the
@@ -42,7 +42,7 @@ pub(crate) const DELETION_REQUESTER: &str = "deletion of the application";
 const REQUESTED_AT: &str = ", requested at ";
 /// Default number of immediate retries of a deletion.
 const RETRY_LIMIT_DEFAULT: i64 = 2;
-/// Delay after which a failed deletion is retried automatically.
+/// Delay before a failed deletion is retried automatically.
 const RETRY_DELAY: Duration = Duration::from_secs(180);
 
 /// Returns true if a finalizer determines how Tidegate deletes an application.
@@ -55,8 +55,8 @@ pub fn is_resources_finalizer(finalizer: &str) -> bool {
     is_finalizer_or_stage(finalizer, RESOURCES_FINALIZER)
 }
 
-/// Returns the cascade of a deletion, based on the application's finalizers. Returns `None` if the
-/// application is deleted without an operation.
+/// Returns the cascade of a deletion, as given by the application's finalizers, or `None` if the application
+/// is deleted without an operation.
 pub fn cascade_from_finalizers(application: &Application) -> Option<Cascade> {
     parse_finalizers(&application.metadata.finalizers)
 }
@@ -71,8 +71,8 @@ fn parse_finalizers(finalizers: &[String]) -> Option<Cascade> {
     }
 }
 
-/// Returns the finalizers to set for a deletion with the given cascade. Foreground is the default, so an
-/// existing resources finalizer is kept.
+/// Returns the finalizers to set for a deletion with this cascade. Foreground is the default, so an existing
+/// resources finalizer is kept.
 pub fn finalizers(application: &Application, cascade: Cascade) -> Vec<String> {
     let mut finalizers = application.metadata.finalizers.clone();
     if cascade == Cascade::Foreground && finalizers.iter().any(|one| is_resources_finalizer(one)) {
@@ -87,20 +87,20 @@ pub fn finalizers(application: &Application, cascade: Cascade) -> Vec<String> {
     finalizers
 }
 
-/// Returns true if the application is being deleted with the given cascade.
+/// Returns true if the application is being deleted with this cascade.
 pub fn is_deleting_with(application: &Application, wanted: Cascade) -> bool {
     application.is_deleting()
         && parse_finalizers(&finalizers(application, wanted)) == cascade_from_finalizers(application)
 }
 
-/// Returns true if the deletion of an Application has failed and is waiting for a retry.
+/// Returns true if an Application's deletion has failed and is waiting to be retried.
 pub fn has_failed_deletion(application: &Application) -> bool {
     let conditions = &application.status.conditions;
     application.is_deleting() && conditions.iter().any(|one| one.kind == ConditionType::DeletionError)
 }
 
-/// Returns the reason why an application can't be deleted with the given cascade now, or `None` if the
-/// deletion is possible. `name` is the display name.
+/// Returns the reason an application can't be deleted with this cascade right now, or `None` if it can.
+/// `name` is the display name.
 pub fn deletion_refusal(application: &Application, name: &str, wanted: Cascade) -> Option<String> {
     if is_deleting_with(application, wanted) {
         return None;
@@ -137,7 +137,7 @@ pub enum NextDeletionStep {
     Nothing,
     /// Starts the operation.
     Start(Box<OperationRequest>),
-    /// Waits until this time to start another operation, because the last one failed.
+    /// Waits until this time before it starts another operation, because the last one failed.
     Wait(Timestamp),
     /// Removes the finalizers, because the deletion is complete.
     Release,
@@ -158,7 +158,7 @@ pub fn decide_deletion(application: &mut Application, asked: bool, now: Timestam
     next
 }
 
-/// Describes what delays a deletion, or what happens to a deletion that was canceled.
+/// Describes what holds up a deletion, or what becomes of a canceled one.
 fn describe_delay(application: &Application) -> Option<String> {
     let name = &application.metadata.name;
     let Some(asked) = &application.operation else {
@@ -192,8 +192,7 @@ fn describe_delay(application: &Application) -> Option<String> {
     }
 }
 
-/// Returns true if the application's objects are deleted but other controllers' finalizers keep the
-/// Application.
+/// Returns true if the objects are gone and only other controllers' finalizers keep the Application around.
 fn are_objects_deleted(application: &Application) -> bool {
     application.is_deleting()
         && cascade_from_finalizers(application).is_none()
@@ -201,7 +200,7 @@ fn are_objects_deleted(application: &Application) -> bool {
             .is_some_and(|(last, done)| last.phase == OperationPhase::Succeeded && done.deletes_objects())
 }
 
-/// Removes the objects from the application's status, because their status is no longer updated.
+/// Removes the objects from the application's status, since they are no longer updated there.
 fn clear_resources(application: &mut Application, now: Timestamp) {
     let status = &mut application.status;
     status.resources.clear();
@@ -215,13 +214,13 @@ fn decide_step(application: &Application, asked: bool, now: Timestamp) -> (NextD
     let wanted = cascade_from_finalizers(application).filter(|_| application.is_deleting());
     let Some(wanted) = wanted else { return (NextDeletionStep::Nothing, None) };
     if application.operation.is_some() {
-        // The current operation must end before the deletion starts.
+        // The current operation must finish before the deletion starts.
         return (NextDeletionStep::Nothing, None);
     }
     let begin = || NextDeletionStep::Start(Box::new(deletion_operation(application, wanted)));
     let Some((last, done)) = last_deletion_operation(application) else { return (begin(), None) };
     if last.phase == OperationPhase::Succeeded {
-        // If the objects must be deleted, an operation that kept them doesn't complete the deletion.
+        // If the objects must go, an operation that kept them doesn't complete the deletion.
         let is_done = done == wanted || done.deletes_objects();
         return (if is_done { NextDeletionStep::Release } else { begin() }, None);
     }
@@ -243,7 +242,7 @@ fn decide_step(application: &Application, asked: bool, now: Timestamp) -> (NextD
     (NextDeletionStep::Wait(due), Some(error))
 }
 
-/// Returns the last operation if it belongs to this deletion. The check doesn't compare times from different
+/// Returns the last operation if it is part of this deletion. This doesn't compare times from different
 /// clocks.
 fn last_deletion_operation(application: &Application) -> Option<(&OperationState, Cascade)> {
     let last = application.status.operation_state.as_ref().filter(|last| last.phase.is_completed())?;
@@ -251,14 +250,14 @@ fn last_deletion_operation(application: &Application) -> Option<(&OperationState
     is_of_current_deletion(application, &last.operation).then_some((last, done))
 }
 
-/// Returns true if an operation belongs to the current deletion of the resource.
+/// Returns true if an operation is part of the resource's current deletion.
 fn is_of_current_deletion(application: &Application, operation: &OperationRequest) -> bool {
     let asked_at = application.metadata.deletion_timestamp.map(|at| at.to_string());
     asked_at.is_some() && operation.info_value(REQUESTED_AT_INFO) == asked_at.as_deref()
 }
 
-/// Parses the requester of a deletion in the log. Returns the name (empty if unknown) and the time of the
-/// request. Returns `None` if the text doesn't have the format of a deletion requester.
+/// Parses a deletion's requester from the log into the name (empty if unknown) and the time of the request.
+/// Returns `None` if the text isn't a deletion requester.
 pub(crate) fn parse_requester(initiated_by: &str) -> Option<(&str, Option<&str>)> {
     let (who, at) = match initiated_by.rsplit_once(REQUESTED_AT) {
         Some((who, at)) => (who, Some(at)),
@@ -270,9 +269,9 @@ pub(crate) fn parse_requester(initiated_by: &str) -> Option<(&str, Option<&str>)
     Requester::deletion_requester(who).map(|_| (who, at))
 }
 
-/// Returns true if a user approved the deletion after it was requested. There are two sufficient conditions:
-/// the annotation's time is later than the request, or the annotation was changed after the deletion started.
-/// The second condition doesn't depend on the approver's clock.
+/// Returns true if a user approved the deletion after it was requested: the annotation's time is later than
+/// the request, or the annotation has changed since the deletion started. The latter doesn't depend on the
+/// approver's clock.
 pub fn is_approved(application: &Application, operation: &OperationRequest) -> bool {
     let Some(approved) = application.annotation(DELETION_APPROVED) else { return false };
     let Some(at) = approved_at(application) else { return false };
@@ -282,13 +281,13 @@ pub fn is_approved(application: &Application, operation: &OperationRequest) -> b
     at >= asked.timestamp() || is_begun && is_new
 }
 
-/// Returns the time in an application's approval annotation, if the annotation is valid.
+/// Returns the time in an application's approval annotation, if it is valid.
 pub(crate) fn approved_at(application: &Application) -> Option<Timestamp> {
     application.annotation(DELETION_APPROVED)?.parse().ok()
 }
 
-/// Returns the kind, namespace and name of all objects in the application's status. Excludes objects that
-/// require pruning, because they may belong to another application.
+/// Returns the kind, namespace and name of all objects in the application's status, except those that need
+/// pruning, which may belong to another application.
 pub fn owned_objects(application: &Application) -> BTreeSet<(Gvk, String, String)> {
     let resources = application.status.resources.iter();
     let own = resources.filter(|one| !one.requires_pruning && !one.hook && !one.name.is_empty());
@@ -362,7 +361,7 @@ pub fn deletion_operation(application: &Application, cascade: Cascade) -> Operat
     if DeletionRequester::from_metadata(&application.metadata).is_some_and(|asker| asker.skips_hooks()) {
         skip_hooks(&mut operation);
     }
-    // An annotation that was set before this deletion started doesn't approve it.
+    // An annotation from before this deletion doesn't approve it.
     let before =
         last_deletion_operation(application).and_then(|(last, _)| last.operation.info_value(APPROVED_INFO));
     let now = application.annotation(DELETION_APPROVED);

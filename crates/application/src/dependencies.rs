@@ -1,7 +1,7 @@
 //! Dependencies between applications, which delay their syncs and deletions.
 //!
-//! `tidegate.dev/depends-on` lists other applications. An operation starts once all of them are Synced and
-//! Healthy at their current specification. An application is deleted once no other application depends on it.
+//! `tidegate.dev/depends-on` lists other applications. An operation doesn't start until all of them are
+//! Synced and Healthy at their current spec, and an application isn't deleted while another depends on it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,11 +13,9 @@ use crate::control_namespace;
 use crate::refresh;
 use crate::sources::{Sources, revisions_of_fields};
 
-/// Annotation with an application's dependencies: `NAMESPACE/NAME, …`, or names in the application's own
-/// namespace.
+/// Lists an application's dependencies: `NAMESPACE/NAME, …`, or names in the application's own namespace.
 pub const DEPENDS_ON: &str = "tidegate.dev/depends-on";
-/// Maximum number of applications to search for a cycle, and maximum number of dependencies of an
-/// application.
+/// Maximum number of applications to search for a cycle, and of dependencies per application.
 const DEPENDENCIES_MAX: usize = 10_000;
 
 /// Identity of an application.
@@ -36,10 +34,10 @@ impl ApplicationName {
         Self { namespace: metadata.namespace_or_default().to_owned(), name: metadata.name.clone() }
     }
 
-    /// Returns true if a dependency on the other application may delay that application's deletion, and may
-    /// reveal its messages in addition to its status. An application affects only its own namespace, unless
-    /// it is in the control plane's namespace. Without this rule, permission to write Applications in one
-    /// namespace would give access to other namespaces.
+    /// Returns true if a dependency on the other application may delay its deletion, and may reveal its
+    /// messages in addition to its status. An application only affects its own namespace, unless it is in the
+    /// control plane's. Otherwise, permission to write Applications in one namespace would give access to
+    /// others.
     pub fn affects(&self, other: &Self) -> bool {
         self.namespace == other.namespace || self.namespace == control_namespace()
     }
@@ -65,13 +63,13 @@ pub fn dependencies_of(application: &Application) -> BTreeSet<ApplicationName> {
     names.take(DEPENDENCIES_MAX).collect()
 }
 
-/// Returns a dependency cycle that starts and ends at an application, or `None` if there isn't one. `depend`
-/// returns the dependencies of an application.
+/// Returns a dependency cycle that starts and ends at an application, if there is one. `depend` returns the
+/// dependencies of an application.
 pub fn find_cycle(
     start: &ApplicationName,
     depend: impl Fn(&ApplicationName) -> BTreeSet<ApplicationName>,
 ) -> Option<Vec<ApplicationName>> {
-    // A depth-first search without recursion, because a chain of dependencies may be long.
+    // Depth-first search without recursion, because a chain of dependencies may be long.
     let mut seen = BTreeSet::new();
     let mut path: Vec<(ApplicationName, Vec<ApplicationName>)> =
         vec![(start.clone(), depend(start).into_iter().rev().collect())];
@@ -98,10 +96,9 @@ pub fn format_cycle(cycle: &[ApplicationName]) -> String {
     cycle.iter().map(ApplicationName::to_string).collect::<Vec<_>>().join(" → ")
 }
 
-/// Returns the revisions that an application is about to deploy. The application's dependencies must be at
-/// these revisions too. Returns an empty list if a user chose a commit or a rollback, because the
-/// dependencies may then be at any revision. `found` contains the revisions that were resolved for the
-/// operation after the last comparison.
+/// Returns the revisions that an application is about to deploy, and that its dependencies must be at too.
+/// Empty if a user chose a commit or a rollback: the dependencies may then be at any revision. `found` lists
+/// the revisions that were resolved for the operation after the last comparison.
 pub fn revisions_to_deploy(application: &Application, found: Option<&[String]>) -> Vec<String> {
     let asked = application.operation.as_ref();
     let named = asked.and_then(|asked| asked.sync.as_ref());
@@ -122,8 +119,8 @@ pub fn revisions_to_deploy(application: &Application, found: Option<&[String]>) 
     }
 }
 
-/// Returns the reason why a dependency isn't ready for an application that deploys the given revisions, or
-/// `None` if it is ready.
+/// Returns the reason a dependency isn't ready for an application that deploys these revisions, or `None` if
+/// it is.
 pub fn dependency_delay(
     dependency: Option<&Application>,
     of: &Application,
@@ -160,8 +157,8 @@ pub fn dependency_delay(
     }
 }
 
-/// Returns the deployed and the required commit if a dependency that follows the same branch must be at a
-/// different commit.
+/// Returns the deployed and the required commit if a dependency that follows the same branch is at the wrong
+/// commit.
 fn mismatched_commits(
     (dependency, at): (&Application, &[String]),
     (of, deploys): (&Application, &[String]),

@@ -1,18 +1,17 @@
-//! URLs at which an application's objects are reachable from outside the cluster.
+//! URLs of an application's objects outside the cluster.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 use tidegate_model::Object;
 
-/// Prefix of annotations that contain links on objects (Argo CD). The value is a URL or `TITLE|URL`.
+/// Prefix of link annotations on objects (Argo CD). The value is a URL or `TITLE|URL`.
 const LINK_ANNOTATION_PREFIX: &str = "link.argocd.argoproj.io/";
 /// Maximum number of URLs per object.
 const URLS_MAX: usize = 100;
 
-/// Returns the URLs of a live object: from the rules of an Ingress, and from annotations
-/// (`link.argocd.argoproj.io/…`). Returns only `http` and `https` URLs, and only those without a `*` in the
-/// host.
+/// Returns the URLs of a live object, from the rules of an Ingress and from annotations
+/// (`link.argocd.argoproj.io/…`). Only `http` and `https` URLs without a `*` in the host are returned.
 ///
 /// ```
 /// # use serde_json::json;
@@ -71,7 +70,7 @@ fn ingress_urls(ingress: &Object) -> BTreeSet<String> {
     urls
 }
 
-/// Returns true if a TLS entry of an Ingress applies to a host. An entry without hosts applies to all hosts.
+/// Returns true if a TLS entry of an Ingress covers a host. An entry without hosts covers all of them.
 fn tls_applies_to(tls: &Value, host: &str) -> bool {
     let hosts = tls.get("hosts").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     hosts.is_empty() || hosts.iter().any(|one| one == host)

@@ -2,9 +2,9 @@
 
 use tidegate_model::argo::AppProject;
 
-/// Returns a project combined with the rules of its global projects, as in Argo CD: repositories,
-/// destinations, kinds and sync windows. A denial by any of the projects takes precedence. Otherwise, a
-/// permission from any of the projects is sufficient. All other fields come from the project itself.
+/// Merges the rules of a project's global projects into it, as in Argo CD: repositories, destinations, kinds
+/// and sync windows. A denial by any project takes precedence; otherwise, permission from any of them is
+/// enough. All other fields are the project's own.
 pub fn with_global_rules<'g>(
     project: &AppProject,
     globals: impl IntoIterator<Item = &'g AppProject>,
@@ -17,7 +17,7 @@ pub fn with_global_rules<'g>(
         spec.cluster_resource_whitelist.extend_from_slice(&more.cluster_resource_whitelist);
         spec.cluster_resource_blacklist.extend_from_slice(&more.cluster_resource_blacklist);
         spec.namespace_resource_blacklist.extend_from_slice(&more.namespace_resource_blacklist);
-        // A missing list permits everything, so the list is created only if a global project has a list.
+        // A missing list permits everything, so only create it if a global project has one.
         if let Some(list) = &more.namespace_resource_whitelist {
             spec.namespace_resource_whitelist.get_or_insert_default().extend_from_slice(list);
         }

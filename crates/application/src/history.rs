@@ -1,8 +1,7 @@
 //! Recovery of an application's status from the operation log.
 //!
 //! The status is a cache of the log: the last operation, the history and the synced revision all follow from
-//! recorded operations. Losing the status, or restoring an outdated status, therefore never causes a second
-//! sync.
+//! recorded operations. Losing the status, or restoring an old one, therefore never causes a second sync.
 
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ use crate::sources::{Sources, is_commit};
 /// Condition type for a status that was rebuilt.
 pub const STATUS_REBUILT_CONDITION: &str = "StatusRebuiltWarning";
 
-/// Maximum time by which another service's clock may be ahead of the local clock.
+/// Maximum time by which another service's clock may be ahead of ours.
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(3600);
 
 /// Operation as recorded in the log.
@@ -36,7 +35,7 @@ const CLOCK_SKEW_MAX: Duration = Duration::from_secs(3600);
 pub struct LoggedOperation {
     /// ID of the operation.
     pub operation: OperationId,
-    /// Request of the operation, or `None` if only its summary remains.
+    /// The operation's request, or `None` if only its summary remains.
     pub request: Option<SyncRequest>,
     /// Progress of the operation.
     pub progress: EngineProgress,
@@ -51,13 +50,14 @@ pub struct LogSummary {
     pub is_running: bool,
 }
 
-/// Checks an application's current operation against the log. `lines` contains the log's summaries for this
-/// application, oldest first. Any client with access to the resource can write an operation, and a backup can
-/// restore an old operation. The ID is therefore accepted only in two cases: the operation is still open, or
-/// it is the newest operation and the status doesn't show its end yet.
+/// Checks an application's current operation against the log. `lines` are the log's summaries for this
+/// application, oldest first. Anyone with access to the resource can write an operation, and a backup can
+/// bring back an old one, so the ID is accepted in only two cases: the operation is still open, or it is the
+/// newest one and the status doesn't show its end yet.
 ///
-/// All other operations count as not started. A deletion is then requested again, based on the current
-/// resource. A progressive sync must also request its operation again, because the request may have changed.
+/// Any other operation counts as not started. A deletion is then requested again, based on the current
+/// resource. A progressive sync must request its operation again as well, because the request may have
+/// changed.
 pub fn verify_operation(application: &mut Application, lines: &[LogSummary], now: Timestamp) {
     let Some(asked) = &application.operation else { return };
     let id = operation::engine_id(asked);
@@ -84,10 +84,10 @@ pub fn verify_operation(application: &mut Application, lines: &[LogSummary], now
     }
 }
 
-/// Returns true if another service started the current operation but didn't finish it. The status then shows
-/// that it started, but the local log contains neither this operation nor a newer operation. The service that
-/// takes over continues the operation under the same ID, so existing hooks don't run again. An operation that
-/// depends on data outside the resource (a stored plan, a rollout, a deletion) starts from scratch.
+/// Returns true if another service started the current operation but didn't finish it: the status shows that
+/// it started, but the local log has neither this operation nor a newer one. The service that takes over
+/// continues it under the same ID, so that existing hooks don't run again. An operation that depends on data
+/// outside the resource (a stored plan, a rollout, a deletion) starts from scratch.
 pub fn is_interrupted(application: &Application, lines: &[LogSummary], now: Timestamp) -> bool {
     let Some(asked) = &application.operation else { return false };
     let Some(id) = operation::engine_id(asked) else { return false };
@@ -101,8 +101,8 @@ pub fn is_interrupted(application: &Application, lines: &[LogSummary], now: Time
         && lines.iter().all(|line| line.operation < id)
 }
 
-/// Returns true if an operation belongs to an application rather than to a sync of files under the same name.
-/// An operation for an application contains a repository and a commit, or a chart, for each source.
+/// Returns true if an operation is for an application rather than for a sync of files under the same name.
+/// Such an operation has a repository and a commit, or a chart, for each source.
 pub fn belongs_to_application(request: &SyncRequest) -> bool {
     if request.deletion.is_some() {
         return deletion::parse_requester(&request.initiated_by).is_some();
@@ -119,8 +119,8 @@ pub fn belongs_to_application(request: &SyncRequest) -> bool {
 }
 
 /// Returns the newest operation that deployed the whole application. `recorded` is ordered from oldest to
-/// newest. Returns `None` if the log keeps only a summary of the newest successful operation, because the
-/// operation's content is unknown.
+/// newest. Returns `None` if the log has only a summary of the newest successful operation, since its content
+/// is then unknown.
 pub fn newest_deployment(recorded: impl DoubleEndedIterator<Item = LoggedOperation>) -> Option<Deployment> {
     let has_succeeded = |one: &LoggedOperation| one.progress.phase == OperationPhase::Succeeded;
     for LoggedOperation { operation, request, .. } in recorded.rev().filter(has_succeeded) {
@@ -133,8 +133,8 @@ pub fn newest_deployment(recorded: impl DoubleEndedIterator<Item = LoggedOperati
     None
 }
 
-/// Restores the running operation from the status. This is needed if the log shows the operation as open, but
-/// another operation replaced it in the resource while the service was down.
+/// Restores the running operation from the status. Needed if the log shows it as open but it was replaced in
+/// the resource while the service was down.
 pub fn restore_operation(application: &mut Application, lines: &[LogSummary]) {
     let told = application.status.operation_state.as_ref().filter(|told| told.finished_at.is_none());
     let told = told.map(|told| &told.operation);
@@ -144,7 +144,7 @@ pub fn restore_operation(application: &mut Application, lines: &[LogSummary]) {
     }
 }
 
-/// Returns true if the status contains the newest operation in the log.
+/// Returns true if the status has the log's newest operation.
 pub fn knows_operation(application: &Application, newest: OperationId) -> bool {
     let asked = application.operation.as_ref().and_then(operation::engine_id);
     asked == Some(newest) || newest_known_operation(application).is_some_and(|known| known >= newest)
@@ -155,15 +155,15 @@ fn newest_known_operation(application: &Application) -> Option<OperationId> {
     application.status.operation_state.as_ref().and_then(previous_operation::newest_logged_operation)
 }
 
-/// Applies the logged operations that are missing from the status, oldest first. Returns the number of
-/// applied operations.
+/// Applies the logged operations that are missing from the status, oldest first, and returns how many there
+/// were.
 pub fn apply_history(application: &mut Application, recorded: Vec<LoggedOperation>) -> usize {
     let mut own: Vec<LoggedOperation> =
         recorded.into_iter().filter(|one| one.request.as_ref().is_none_or(belongs_to_application)).collect();
     let deletes =
         |one: &LoggedOperation| one.request.as_ref().is_some_and(|request| request.deletion.is_some());
     if let Some(deleted) = own.iter().rposition(deletes).filter(|_| !application.is_deleting()) {
-        // An earlier application with this name was deleted, so its operations no longer count.
+        // An earlier application of this name was deleted, so its operations no longer count.
         own.drain(..=deleted);
     }
     let Some(newest) = own.last() else { return 0 };
@@ -172,7 +172,7 @@ pub fn apply_history(application: &mut Application, recorded: Vec<LoggedOperatio
     }
     let asked = application.operation.as_ref().and_then(operation::engine_id);
     if asked.is_some_and(|asked| own.iter().any(|one| one.operation == asked)) {
-        // The current operation ended before the newest logged operation started.
+        // The current operation finished before the newest logged operation started.
         application.operation = None;
     }
     let known = newest_known_operation(application);
@@ -183,8 +183,8 @@ pub fn apply_history(application: &mut Application, recorded: Vec<LoggedOperatio
     count
 }
 
-/// Returns true if the status describes an operation that ended before the engine received it and is newer
-/// than all operations in the log. The status doesn't record the operation before such an operation.
+/// Returns true if the status describes an operation that finished before the engine received it and is newer
+/// than anything in the log. The status doesn't record the operation before that.
 fn is_status_newer(application: &Application, newest: &LoggedOperation) -> bool {
     let last = application
         .status
@@ -203,7 +203,7 @@ fn replay_operation(application: &mut Application, recorded: LoggedOperation) {
             application.operation = Some(asked);
             operation::apply_progress(application, progress);
         }
-        // The revision is unknown, so the operation counts as an attempt at any revision.
+        // The revision is unknown, so this counts as an attempt at any revision.
         None => {
             let mut asked = OperationRequest::default();
             asked.set_info(ID_INFO, operation.to_string());
@@ -280,8 +280,8 @@ fn to_operation_request(application: &Application, request: &SyncRequest) -> Ope
     asked
 }
 
-/// Returns the sources that an operation deployed. The log contains only repositories and folders. If these
-/// match the application's sources, the function returns the application's sources.
+/// Returns the sources that an operation deployed. The log only has repositories and folders; if they match
+/// the application's sources, those are returned.
 fn deployed_sources(application: &Application, request: &SyncRequest) -> Sources {
     let own = Sources::from_application(application).without_credentials();
     if own.as_slice().iter().map(source_text).eq(request.sources.iter().cloned()) {
@@ -304,8 +304,8 @@ fn parse_source(text: &str) -> Option<ApplicationSource> {
     })
 }
 
-/// Returns the number of consecutive self-heal operations at the given revisions, including the operation
-/// that is being restored.
+/// Counts the consecutive self-heal operations at these revisions, including the operation that is being
+/// restored.
 fn consecutive_heals(application: &Application, revision: &str, revisions: &[String]) -> i64 {
     let before = application.status.operation_state.as_ref().and_then(|state| state.operation.sync.as_ref());
     let before = before.filter(|before| before.revision == revision && before.revisions == revisions);
@@ -318,7 +318,7 @@ fn from_selector(selector: &ResourceSelector) -> OperationResource {
 }
 
 /// Returns the retry policy of a logged operation. The log doesn't record whether a retry uses the newest
-/// revision. This setting is taken from the application's policy if the rest of the policy is the same.
+/// revision, so that is taken from the application's policy if the rest is the same.
 fn to_retry(application: &Application, policy: &RetryPolicy) -> Retry {
     let own = application.spec.sync_policy.as_ref().and_then(|policy| policy.retry.as_ref());
     let is_of = |own: &RetryPolicy| {
@@ -335,8 +335,8 @@ fn to_retry(application: &Application, policy: &RetryPolicy) -> Retry {
     Retry { limit: policy.limit, refresh, backoff: Some(backoff), ..Retry::default() }
 }
 
-/// Sets or removes the condition that reports a rebuilt status. The condition remains until the next
-/// operation has ended.
+/// Sets or removes the condition that reports a rebuilt status. It stays until the next operation has
+/// finished.
 pub fn set_rebuilt_condition(application: &mut Application, message: Option<String>, now: Timestamp) {
     let kind = ConditionType::Other(STATUS_REBUILT_CONDITION.to_owned());
     let found = message.map(|message| (kind.clone(), message));

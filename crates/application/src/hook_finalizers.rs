@@ -1,5 +1,5 @@
-//! Finalizers that keep an application from being removed until its deletion hooks have run. As in Argo CD,
-//! these finalizers are added automatically if the manifests contain deletion hooks.
+//! Finalizers that keep an application around until its deletion hooks have run. As in Argo CD, they are
+//! added automatically if the manifests have deletion hooks.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,10 @@ use tidegate_model::annotations::{POST_DELETE_FINALIZER, PRE_DELETE_FINALIZER, i
 /// Finalizer for the hooks of each deletion phase.
 const HOOK_FINALIZERS: [(Phase, &str); 2] =
     [(Phase::PreDelete, PRE_DELETE_FINALIZER), (Phase::PostDelete, POST_DELETE_FINALIZER)];
-/// Suffix of the finalizer that keeps an application from being removed until its completed hooks are
-/// deleted.
+/// Suffix of the finalizer that keeps an application around until its completed hooks are deleted.
 const CLEANUP_SUFFIX: &str = "/cleanup";
 
-/// Returns true if a finalizer is a hook finalizer in any stage.
+/// Returns true for a hook finalizer of any stage.
 pub fn is_hook_finalizer(finalizer: &str) -> bool {
     HOOK_FINALIZERS.into_iter().any(|(_, own)| is_finalizer_or_stage(finalizer, own))
 }
@@ -24,7 +23,8 @@ pub fn finalizer_phases(finalizers: &[String]) -> Vec<Phase> {
     HOOK_FINALIZERS.into_iter().filter(|(_, own)| asks(own)).map(|(phase, _)| phase).collect()
 }
 
-/// Sets the finalizers for the phases that have hooks in the manifests. Keeps other controllers' finalizers.
+/// Sets the finalizers for the phases that have hooks in the manifests. Other controllers' finalizers are
+/// kept.
 pub fn set_hook_finalizers(finalizers: &mut Vec<String>, hooks: &BTreeSet<Phase>) {
     for (phase, own) in HOOK_FINALIZERS {
         for wanted in [own.to_owned(), format!("{own}{CLEANUP_SUFFIX}")] {

@@ -1,4 +1,4 @@
-//! Warnings about annotations of an application that have no effect.
+//! Warnings about an application's annotations that have no effect.
 
 use tidegate_model::annotations::known_keys::{self, AnnotationSubject};
 use tidegate_model::argo::Application;
@@ -10,7 +10,7 @@ use crate::dependencies::DEPENDS_ON;
 pub const SPEC_WARNING_CONDITION: &str = "SpecWarning";
 /// Maximum number of names listed in a message.
 const NAMED_MAX: usize = 10;
-/// Returns a message for each annotation that has no effect, including the reason.
+/// Returns a message for each annotation that has no effect, with the reason.
 pub fn ignored_annotations(application: &Application) -> Vec<String> {
     let names = application.metadata.annotations.keys();
     let unknown = names
@@ -21,7 +21,7 @@ pub fn ignored_annotations(application: &Application) -> Vec<String> {
     unknown.chain(wrong.into_iter().flatten()).collect()
 }
 
-/// Describes dependencies that can never exist because they aren't valid application names.
+/// Describes dependencies that can never exist, because they aren't valid application names.
 fn invalid_dependency_names(application: &Application) -> Option<String> {
     let given = application.annotation(DEPENDS_ON)?;
     let text = given.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -39,7 +39,7 @@ fn invalid_dependency_names(application: &Application) -> Option<String> {
     })
 }
 
-/// Returns true for text in the form `NAME` or `NAMESPACE/NAME`.
+/// Returns true for `NAME` or `NAMESPACE/NAME`.
 fn is_application_name(word: &str) -> bool {
     let parts: Vec<&str> = word.split('/').map(str::trim).collect();
     let is_part = |part: &&str| {
@@ -91,8 +91,8 @@ mod tests {
         }
     }
 
-    /// All documented annotations have an effect. A documented key counts as an annotation unless it is an
-    /// operation info item, a label, or an example of a misspelled name.
+    /// Every documented annotation has an effect. A documented key counts as an annotation unless it is an
+    /// operation info item, a label, or an example of a misspelling.
     #[test]
     fn annotations_that_are_documented_are_known() {
         const OTHERS: [&str; 8] = [

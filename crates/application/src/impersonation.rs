@@ -1,6 +1,5 @@
-//! Impersonation of service accounts at destinations. A project can specify service accounts
-//! (`destinationServiceAccounts`). Writes then use the permissions of these accounts instead of the program's
-//! own permissions.
+//! Impersonation of service accounts at destinations. A project can name service accounts
+//! (`destinationServiceAccounts`), whose permissions are then used for writes instead of the program's own.
 
 use tidegate_model::InvalidGlob;
 use tidegate_model::argo::{AppProject, Application, DestinationServiceAccount};
@@ -9,19 +8,19 @@ use crate::control_namespace;
 use crate::project::is_match;
 use crate::repository_name::matches_server;
 
-/// Policy for using the service accounts that projects specify.
+/// Policy for using the service accounts that projects name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImpersonationMode {
     /// Ignored: all writes use the program's own permissions.
     #[default]
     Ignored,
-    /// Used if the project specifies an account. Otherwise, writes use the program's own permissions.
+    /// Uses the account if the project names one, and the program's own permissions otherwise.
     WhereNamed,
-    /// Required: if the project doesn't specify an account, writes are rejected.
+    /// Rejects writes if the project doesn't name an account.
     Required,
 }
 
-/// Reason why the account for a destination can't be determined.
+/// Reason the account for a destination can't be determined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccountError {
     /// No entry matches the destination.
@@ -64,12 +63,12 @@ pub enum AccountError {
     },
 }
 
-/// Returns the user that a project's applications impersonate in a cluster with the given URLs. The first
+/// Returns the user that a project's applications impersonate in a cluster with these URLs. The first
 /// matching entry applies. Returns `None` if the program's own permissions apply.
 ///
 /// # Errors
 ///
-/// Returns an error if a required entry is missing or an entry is invalid.
+/// Fails if a required entry is missing or an entry is invalid.
 pub fn impersonated_user(
     accounts: ImpersonationMode,
     project: &AppProject,
@@ -103,8 +102,8 @@ pub fn impersonated_user(
     })
 }
 
-/// Returns the user for the entry's account, `NAMESPACE:NAME`. A name without a namespace is in the
-/// destination namespace, or in the application's namespace if no destination namespace is set.
+/// Returns the user for the entry's account, `NAMESPACE:NAME`. Without a namespace, the account is in the
+/// destination namespace or, if that isn't set either, in the application's.
 fn user_of_entry(entry: &DestinationServiceAccount, application: &Application) -> Option<String> {
     let own = || {
         let destination = &application.spec.destination.namespace;

@@ -1,4 +1,4 @@
-//! Rules for Applications as pure functions. The functions take the resource, the result of a comparison, the
+//! Rules for Applications as pure functions: they take the resource, the result of a comparison, the
 //! operation's state and the time, and return the new status and the next step.
 //!
 //! | module | content |
@@ -59,13 +59,13 @@ pub use app_key::{AppKey, NameError};
 use tidegate_model::argo::{self, Application, Automated};
 pub use tidegate_model::argo::{DEFAULT_CONTROL_NAMESPACE, control_namespace};
 
-/// Returns the name that is used to track an application's objects and to list its operations.
+/// Returns the name under which an application's objects are tracked and its operations are listed.
 pub fn instance_name(application: &Application) -> String {
     let metadata = &application.metadata;
     argo::instance_name(metadata.namespace_or_default(), &metadata.name)
 }
 
-/// Returns the automated sync settings, if automated sync is enabled.
+/// Returns the automated sync settings, if automated sync is on.
 pub fn automated(application: &Application) -> Option<&Automated> {
     let automated = application.spec.sync_policy.as_ref()?.automated.as_ref()?;
     (automated.enabled != Some(false)).then_some(automated)

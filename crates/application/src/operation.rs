@@ -23,11 +23,11 @@ use crate::{automated, instance_name};
 
 /// Operation info item: the reason for the request.
 pub(crate) const REASON_INFO: &str = "Reason";
-/// Separator between requested revision names in the info item.
+/// Separates the requested revision names in the info item.
 const NAME_SEPARATOR: &str = "\n";
 /// Requester of automated operations in the log.
 pub(crate) const AUTOMATED_REQUESTER: &str = SyncRequest::AUTOMATED_REQUESTER;
-/// Separator between the revisions of several sources in the log.
+/// Separates the revisions of several sources in the log.
 pub const REVISION_SEPARATOR: &str = ",";
 /// Status message of an operation that is about to start.
 const STARTING_MESSAGE: &str = "about to begin";
@@ -74,10 +74,10 @@ pub enum OperationRefusal {
         /// Target revision of the application.
         target: String,
     },
-    /// The history doesn't contain the entry to roll back to.
+    /// The history has no entry with this number to roll back to.
     #[error("the application's history has no sync {0}; `tidegate app history` lists the syncs")]
     NoHistoryEntry(i64),
-    /// The history doesn't contain an earlier sync to roll back to.
+    /// The history has no earlier sync to roll back to.
     #[error("the application's history has no earlier sync to roll back to")]
     NoEarlierSync,
     /// The retry policy is invalid.
@@ -85,8 +85,7 @@ pub enum OperationRefusal {
     Retry(#[from] InvalidRetry),
 }
 
-/// Adds a reason to a request as an info item, like the `--info` flag of Argo CD's command line. An empty
-/// reason is ignored.
+/// Adds a reason to a request as an info item, like Argo CD's `--info` flag. An empty reason is ignored.
 pub fn set_reason(operation: &mut OperationRequest, reason: &str) {
     let reason = normalize_reason(reason);
     if !reason.is_empty() {
@@ -94,7 +93,7 @@ pub fn set_reason(operation: &mut OperationRequest, reason: &str) {
     }
 }
 
-/// Normalizes the reason in an operation that another client wrote, as [`set_reason`] does: one line of
+/// Normalizes the reason in an operation written by another client, as [`set_reason`] does: a single line of
 /// bounded length.
 pub fn bound_reason(operation: &mut OperationRequest) {
     if let Some(reason) = operation.info_value(REASON_INFO).map(str::to_owned) {
@@ -103,13 +102,13 @@ pub fn bound_reason(operation: &mut OperationRequest) {
     }
 }
 
-/// Returns the reason for an operation request, or an empty string if no reason was provided.
+/// Returns the reason for an operation request. Empty if there is none.
 pub fn request_reason(operation: &OperationRequest) -> &str {
     let is_said = !operation.initiated_by.automated;
     operation.info_value(REASON_INFO).filter(|_| is_said).unwrap_or_default()
 }
 
-/// Returns the sources of an operation: its own sources if it has any, otherwise the application's.
+/// Returns the sources of an operation: its own if it has any, otherwise the application's.
 pub fn operation_sources(
     application: &Application,
     operation: &OperationRequest,
@@ -119,14 +118,13 @@ pub fn operation_sources(
         return Err(OperationRefusal::Unsupported("a sync of local manifests (operation.sync.manifests)"));
     }
     let own = Sources::from_application(application);
-    // The request stores its sources without credentials. The application's sources for the same repositories
-    // include the credentials.
+    // The request stores its sources without credentials; the application's sources for the same repositories
+    // have them.
     let asked = Sources::from_fields(sync.source.as_ref(), &sync.sources);
     Ok(asked.filter(|asked| asked.without_credentials() != own.without_credentials()).unwrap_or(own))
 }
 
-/// Returns the revisions of an operation: those that it specifies, otherwise the target revisions of its
-/// sources.
+/// Returns the revisions of an operation: its own, or else the target revisions of its sources.
 pub fn operation_revisions(
     operation: &OperationRequest,
     of: &Sources,
@@ -135,8 +133,8 @@ pub fn operation_revisions(
     resolve_named_revisions(sources::revisions_of_fields(&sync.revision, &sync.revisions), of)
 }
 
-/// Resolves the revisions that a request specifies to the revisions to deploy: one per source, or an empty
-/// list if the request doesn't specify any.
+/// Resolves the revisions named in a request to those to deploy: one per source, or none if the request
+/// doesn't name any.
 pub fn resolve_named_revisions(named: Vec<String>, of: &Sources) -> Result<Vec<String>, OperationRefusal> {
     let (given, sources) = (named.len(), of.as_slice().len());
     match given {
@@ -156,7 +154,7 @@ pub fn deployed_revisions(request: &SyncRequest) -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
-/// Records the resolved revisions of the application's operation, and the names that were requested.
+/// Records the resolved revisions of the application's operation, along with the names that were requested.
 pub fn set_revisions(application: &mut Application, revisions: &[String]) {
     let Some(asked) = &application.operation else { return };
     let of = operation_sources(application, asked).unwrap_or_default();
@@ -178,10 +176,10 @@ pub fn revision_names(operation: &OperationRequest) -> Vec<String> {
     names.map(|names| names.split(NAME_SEPARATOR).map(str::to_owned).collect()).unwrap_or_default()
 }
 
-/// Prefix of chart names in the log. A chart name is stored in place of the folder.
+/// Prefix of chart names in the log, where a chart takes the place of the folder.
 pub(crate) const CHART_PREFIX: &str = "chart:";
 
-/// Returns the text that uniquely identifies a source in the log.
+/// Returns the text that identifies a source in the log.
 pub(crate) fn source_text(source: &ApplicationSource) -> String {
     let url = without_credentials(&source.repo_url);
     if source.chart.is_empty() {
@@ -191,7 +189,7 @@ pub(crate) fn source_text(source: &ApplicationSource) -> String {
     }
 }
 
-/// Checks that a user may sync an application to the given revisions. With automated sync, only the target
+/// Checks that a user may sync an application to these revisions. With automated sync, only the target
 /// revisions are allowed.
 ///
 /// # Errors
@@ -205,7 +203,7 @@ pub fn check_named_revisions(
     const HEAD: &str = "HEAD";
     let Some(sync) = asked.sync.as_ref() else { return Ok(()) };
     if sync.source.is_none() && sync.sources.is_empty() {
-        // This call fails if the number of revisions doesn't match the number of sources.
+        // This fails if the number of revisions doesn't match the number of sources.
         operation_revisions(asked, &Sources::from_application(application))?;
     }
     if sync.dry_run {
@@ -228,8 +226,8 @@ pub fn check_named_revisions(
     })
 }
 
-/// Returns the operation that rolls back to a sync in the history, or to the second-to-last sync if no entry
-/// is specified. As in Argo CD, a rollback doesn't run hooks.
+/// Returns the operation that rolls back to a sync in the history, by default the second-to-last. As in Argo
+/// CD, a rollback doesn't run hooks.
 pub fn rollback_operation(
     application: &Application,
     id: Option<i64>,
@@ -287,7 +285,7 @@ pub fn sync_request(
     })
 }
 
-/// Returns a request for planning a comparison of the application. The request is never executed.
+/// Returns a request for planning a comparison of the application. It is never executed.
 pub fn comparison_request(
     application: &Application,
     destination: Destination,
@@ -295,7 +293,7 @@ pub fn comparison_request(
 ) -> SyncRequest {
     let policy = application.spec.sync_policy.as_ref();
     let mut flags = policy.map(|policy| policy.sync_options.clone()).unwrap_or_default();
-    // If another application shares an object, a comparison reports a warning, but an operation fails.
+    // If another application shares an object, a comparison only warns, whereas an operation fails.
     flags.retain(|flag| flag != "FailOnSharedResource=true");
     let sync = SyncOperation { sync_options: flags, ..SyncOperation::default() };
     SyncRequest {
@@ -375,8 +373,8 @@ pub struct EngineProgress {
 }
 
 impl EngineProgress {
-    /// Creates the progress of an operation that was terminated before it started. `by` contains the
-    /// requester and the reason, from [`Requester::to_text`].
+    /// Creates the progress of an operation that was terminated before it started. `by` is the requester and
+    /// the reason, from [`Requester::to_text`].
     pub fn terminated(by: &str, now: Timestamp) -> Self {
         let Requester { name: by, reason } = Requester::parse(by);
         let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
@@ -389,7 +387,7 @@ impl EngineProgress {
         Self { phase: OperationPhase::Running, finished_at: None, ..Self::rejected(message, since) }
     }
 
-    /// Creates the progress of an operation that ended before it started.
+    /// Creates the progress of an operation that failed before it started.
     pub fn rejected(message: String, now: Timestamp) -> Self {
         Self {
             phase: OperationPhase::Error,
@@ -403,7 +401,7 @@ impl EngineProgress {
 }
 
 /// Returns true if the current operation has started, so that the status describes its progress. The resource
-/// contains the operation's ID even before that.
+/// has the operation's ID even before that.
 pub fn has_started(application: &Application) -> bool {
     let state = application.status.operation_state.as_ref();
     let asked = application.operation.as_ref().and_then(engine_id);
@@ -413,15 +411,15 @@ pub fn has_started(application: &Application) -> bool {
     }
 }
 
-/// Records that the current operation is about to start. The status then no longer describes an earlier
-/// operation, or the wait before the start.
+/// Records that the current operation is about to start. From then on, the status no longer describes an
+/// earlier operation or the wait before the start.
 pub fn set_starting(application: &mut Application, now: Timestamp) {
     if !describes_current_operation(application) {
         set_waiting(application, STARTING_MESSAGE.to_owned(), now);
     }
 }
 
-/// Records that the running operation is terminating. The operation remains in this phase until it ends.
+/// Records that the running operation is terminating. It stays in this phase until it has finished.
 pub fn set_terminating(application: &mut Application) {
     let asked = application.operation.as_ref().and_then(engine_id);
     let state = application.status.operation_state.as_mut();
@@ -431,20 +429,19 @@ pub fn set_terminating(application: &mut Application) {
     }
 }
 
-/// Returns true if there is no current operation, or if the status describes the current operation and it
-/// isn't waiting.
+/// Returns true if there is no current operation, or if the status describes it and it isn't waiting.
 pub fn describes_current_operation(application: &Application) -> bool {
     let Some(asked) = &application.operation else { return true };
     let last = application.status.operation_state.as_ref().filter(|last| last.finished_at.is_none());
     match last {
         Some(last) if is_same_request(&last.operation, asked) => last.message == STARTING_MESSAGE,
-        // The status describes an operation's progress only after the operation has started.
+        // The status describes an operation's progress only once it has started.
         Some(last) => engine_id(asked).is_some() && engine_id(&last.operation) == engine_id(asked),
         None => false,
     }
 }
 
-/// Records why the current operation is waiting to start.
+/// Records why the current operation hasn't started yet.
 pub fn set_waiting(application: &mut Application, message: String, now: Timestamp) {
     let last = application.status.operation_state.as_ref();
     let asked = application.operation.as_ref();
@@ -454,9 +451,8 @@ pub fn set_waiting(application: &mut Application, message: String, now: Timestam
     apply_progress(application, EngineProgress::waiting(message, started_at));
 }
 
-/// Updates the status with the progress of the current operation. A finished operation is removed, and is
-/// added to the history if it deployed the whole application. Its successor, if any, becomes the current
-/// operation.
+/// Updates the status with the progress of the current operation. A finished operation is removed, and added
+/// to the history if it deployed the whole application; its successor, if any, becomes the current operation.
 pub fn apply_progress(application: &mut Application, progress: EngineProgress) {
     let Some(mut operation) = application.operation.clone() else { return };
     let next = match progress.finished_at {
@@ -468,7 +464,7 @@ pub fn apply_progress(application: &mut Application, progress: EngineProgress) {
     let last = application.status.operation_state.as_ref();
     previous_operation::store_previous(&mut operation, last, automated(application).is_some());
     let policy = application.spec.sync_policy.as_ref();
-    // An outdated report must not change a terminating operation back to running.
+    // A stale report must not turn a terminating operation back into a running one.
     let is_ending = last.is_some_and(|last| {
         last.phase == OperationPhase::Terminating
             && last.finished_at.is_none()
@@ -499,8 +495,8 @@ pub fn apply_progress(application: &mut Application, progress: EngineProgress) {
     };
     application.status.operation_state = Some(state);
     let Some(finished_at) = progress.finished_at else { return };
-    // Times have a precision of one second. A comparison in the same second as the end of the operation must
-    // not count as a later comparison.
+    // Times are only precise to the second. A comparison in the same second as the end of the operation must
+    // not count as a later one.
     if let Some(compared) = &mut application.status.reconciled_at {
         *compared = compared.timestamp().min(finished_at - STATUS_TIME_PRECISION).into();
     }

@@ -1,5 +1,4 @@
-//! Information that would be lost when a new operation starts, because the status has room for only one
-//! operation.
+//! Information that would be lost when a new operation starts, because the status has room for only one.
 
 use std::borrow::Cow;
 
@@ -9,17 +8,17 @@ use tidegate_model::argo::{OperationRequest, OperationState, SyncOperation};
 use crate::controller_info::{AFTER_INFO, ATTEMPT_INFO, deletion_cascade, engine_id};
 use crate::sources::{is_commit, revisions_of_fields};
 
-/// Returns true if an operation doesn't show whether its revision was synced: a dry run, or a sync of
-/// resources that a user selected. Self-heal operations are not included, because their resources are part of
-/// a complete sync.
+/// Returns true if an operation says nothing about whether its revision was synced: a dry run, or a sync of
+/// resources that a user selected. Self-heal operations don't qualify, because their resources are part of a
+/// complete sync.
 pub(crate) fn is_not_deployment(operation: &OperationRequest) -> bool {
     let by_person = !operation.initiated_by.automated;
     let is_part = |one: &SyncOperation| by_person && !one.resources.is_empty();
     operation.sync.as_ref().is_some_and(|sync| sync.dry_run || is_part(sync))
 }
 
-/// Returns true if an operation isn't an attempt to sync the application: either it isn't a deployment, or it
-/// ended before its commit was known.
+/// Returns true if an operation isn't an attempt to sync the application: it isn't a deployment, or it
+/// finished before its commit was known.
 fn is_not_attempt(operation: &OperationRequest) -> bool {
     let has_commit = |one: &SyncOperation| {
         revisions_of_fields(&one.revision, &one.revisions).iter().any(|revision| is_commit(revision))
@@ -31,23 +30,23 @@ fn is_not_attempt(operation: &OperationRequest) -> bool {
     is_unbegun || is_not_deployment(operation)
 }
 
-/// Returns the last attempt in the status to sync the application.
+/// Returns the last attempt to sync the application that the status knows of.
 pub(crate) fn last_attempt(last: &OperationState) -> Option<Cow<'_, OperationState>> {
     match is_not_attempt(&last.operation) {
         true => serde_json::from_str(last.operation.info_value(ATTEMPT_INFO)?).ok().map(Cow::Owned),
-        // Borrows the operation, because it may contain thousands of objects.
+        // Borrowed, because an operation may contain thousands of objects.
         false => Some(Cow::Borrowed(last)),
     }
 }
 
-/// Returns the newest logged operation that the status contains.
+/// Returns the newest logged operation that the status knows of.
 pub(crate) fn newest_logged_operation(last: &OperationState) -> Option<OperationId> {
     let before = || last.operation.info_value(AFTER_INFO)?.parse().ok();
     engine_id(&last.operation).or_else(before)
 }
 
-/// Stores information about `last` in a new operation before the new operation replaces `last` in the status.
-/// The last attempt is stored only if automated sync is enabled, because it isn't needed otherwise.
+/// Stores information about `last` in a new operation before that replaces it in the status. The last attempt
+/// is only stored if automated sync is on, since it isn't needed otherwise.
 pub(crate) fn store_previous(
     operation: &mut OperationRequest,
     last: Option<&OperationState>,
@@ -69,8 +68,7 @@ pub(crate) fn store_previous(
 }
 
 fn previous_attempt(last: &OperationState) -> Option<String> {
-    // An operation that hasn't ended, or that isn't an attempt itself, already contains the attempt before
-    // it.
+    // An operation that hasn't finished, or that isn't an attempt itself, already has the attempt before it.
     if last.finished_at.is_none() || is_not_attempt(&last.operation) {
         return last.operation.info_value(ATTEMPT_INFO).map(str::to_owned);
     }
@@ -85,7 +83,7 @@ fn remove_previous(operation: &mut OperationRequest) {
     operation.info.retain(|info| ![ATTEMPT_INFO, AFTER_INFO].contains(&info.name.as_str()));
 }
 
-/// Returns true if two operations are the same request, ignoring the information that `store_previous` adds.
+/// Returns true if two operations are the same request, apart from what `store_previous` adds.
 pub fn is_same_request(one: &OperationRequest, other: &OperationRequest) -> bool {
     let bare = |operation: &OperationRequest| {
         let mut bare = operation.clone();

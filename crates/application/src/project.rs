@@ -1,4 +1,4 @@
-//! Project permissions, as in Argo CD: for each application, and for each object that is written.
+//! Project permissions, as in Argo CD, checked for each application and for each object that is written.
 //!
 //! Invalid patterns and unsupported rules never permit anything.
 
@@ -12,9 +12,9 @@ use crate::repository_name::{AddressTooLong, RepositoryName, matches_server};
 pub const DEFAULT_PROJECT: &str = "default";
 /// Pattern that matches anything.
 const ANY_PATTERN: &str = "*";
-/// Problem with a list in which all entries start with `!`.
+/// Problem with a list whose entries all start with `!`.
 const NOTHING_PERMITTED: &str = "are negated (!)";
-/// Advice for a list in which all entries start with `!`.
+/// Advice for a list whose entries all start with `!`.
 const ADD_PERMITTING_ENTRY: &str = "add an entry without !, such as *";
 
 /// Reason why a project doesn't permit an operation or an object.
@@ -39,7 +39,7 @@ pub enum PermissionError {
     InvalidRule {
         /// Name of the project.
         project: String,
-        /// Name of the list that contains the rule.
+        /// Name of the list with the rule.
         field: &'static str,
         /// Problem with the pattern.
         source: InvalidGlob,
@@ -105,7 +105,7 @@ pub enum PermissionError {
 }
 
 /// Returns the `default` project, for installations that don't declare it. As in Argo CD, it permits
-/// everything, but only for applications in the namespace of the projects.
+/// everything, but only for applications in the projects' namespace.
 pub fn permissive_project() -> AppProject {
     let any = || ANY_PATTERN.to_owned();
     AppProject {
@@ -128,8 +128,8 @@ pub fn permissive_project() -> AppProject {
     }
 }
 
-/// Checks that a project permits an operation as a whole, before any write. `home` is the namespace of the
-/// projects.
+/// Checks that a project permits an operation as a whole, before any write. `home` is the projects'
+/// namespace.
 pub fn check_operation(
     project: &AppProject,
     mandate: &ProjectPolicy,
@@ -153,16 +153,15 @@ pub fn check_operation(
     }
 }
 
-/// Checks that a project permits a repository. This includes repositories that manifests use in addition to
-/// their source.
+/// Checks that a project permits a repository, including any that manifests use besides their source.
 pub fn check_repository(project: &AppProject, repository: &str) -> Result<(), PermissionError> {
     let rules = ProjectRules { name: &project.metadata.name, spec: &project.spec };
     rules.check_supported()?;
     rules.check_repository(repository)
 }
 
-/// Checks that a project lets an operation write or delete an object. If the scope of the kind is unknown,
-/// the object must be permitted both as a namespaced and as a cluster-scoped object.
+/// Checks that a project lets an operation write or delete an object. If the kind's scope is unknown, the
+/// object must be permitted both as a namespaced and as a cluster-scoped one.
 pub fn check_object(
     project: &AppProject,
     target: &DeployTarget,
@@ -209,7 +208,7 @@ impl ProjectRules<'_> {
         move |source| PermissionError::InvalidRule { project: project.clone(), field, source }
     }
 
-    /// Rejects projects with rules that Tidegate doesn't enforce, because violations would go unnoticed.
+    /// Rejects projects with rules that Tidegate doesn't enforce, since violations would go unnoticed.
     fn check_supported(&self) -> Result<(), PermissionError> {
         match self.spec.source_integrity {
             Some(_) => Err(PermissionError::UnsupportedRule {
@@ -257,10 +256,9 @@ impl ProjectRules<'_> {
 
     /// Checks a destination against the `destinations` list. Returns the reason if the destination is denied.
     ///
-    /// Denying entries take precedence over permitting entries. An entry with a `!` in any field never
-    /// permits anything: it denies whatever follows the `!`. A namespace with a `!` is denied on the clusters
-    /// that match the entry's server or name. If the entry has neither, the namespace is denied on all
-    /// clusters.
+    /// Denying entries take precedence over permitting ones. An entry with a `!` in any field never permits
+    /// anything: it denies whatever follows the `!`. A namespace with a `!` is denied on the clusters that
+    /// match the entry's server or name or, if the entry has neither, on all clusters.
     fn check_target(
         &self,
         target: &DeployTarget,
@@ -280,21 +278,20 @@ impl ProjectRules<'_> {
         let of_name =
             |pattern: &str| is_match(pattern, &target.name).map(|is_it| is_it && is_named).map_err(&wrong);
         let of_namespace = |pattern: &str| is_match(pattern, namespace).map_err(&wrong);
-        // As in Argo CD, a cluster that is declared for the project counts as one of the project's
-        // destinations.
+        // As in Argo CD, a cluster declared for the project is one of its destinations.
         let mut is_permitted = !target.project.is_empty() && target.project == self.name;
         for entry in &self.spec.destinations {
             let denied_server = denied_pattern(&entry.server);
             let denied_name = denied_pattern(&entry.name);
             let denied_namespace = denied_pattern(&entry.namespace);
-            // All three patterns are evaluated, so that an invalid pattern in any of them is reported.
+            // Evaluate all three patterns, so that an invalid one is always reported.
             let is_server = of_server(denied_server.unwrap_or(&entry.server))?;
             let is_name = of_name(denied_name.unwrap_or(&entry.name))?;
             let is_namespace = of_namespace(denied_namespace.unwrap_or(&entry.namespace))?;
-            // A cluster without a name might be the denied cluster. Argo CD denies it too.
+            // A cluster without a name might be the denied one. Argo CD denies it too.
             let is_cluster_denied =
                 (denied_server.is_some() && is_server) || (denied_name.is_some() && (is_name || !is_named));
-            // A server or name with a `!` matches all clusters except those that it denies.
+            // A server or name with a `!` matches every cluster but those it denies.
             let is_everywhere = denied_server.is_some()
                 || denied_name.is_some()
                 || (entry.server.is_empty() && entry.name.is_empty());
@@ -364,12 +361,12 @@ impl ProjectRules<'_> {
     }
 }
 
-/// Returns true if a pattern matches an entire name.
+/// Returns true if a pattern matches the whole name.
 pub(crate) fn is_match(pattern: &str, text: &str) -> Result<bool, InvalidGlob> {
     Ok(pattern == ANY_PATTERN || Glob::parse(pattern)?.matches(text))
 }
 
-/// Returns the pattern after the `!` of a denying entry, or `None` for other entries.
+/// Returns the pattern after the `!` of a denying entry, or `None` for any other entry.
 fn denied_pattern(pattern: &str) -> Option<&str> {
     pattern.strip_prefix('!')
 }
@@ -379,7 +376,7 @@ fn is_denying_entry(entry: &ProjectDestination) -> bool {
     [&entry.server, &entry.name, &entry.namespace].into_iter().any(|field| denied_pattern(field).is_some())
 }
 
-/// Returns warnings about lists in a project that don't permit anything because all their entries deny.
+/// Returns warnings about a project's lists that permit nothing, because all their entries deny.
 pub fn only_denying_warnings(project: &AppProject) -> Vec<String> {
     let (name, spec) = (&project.metadata.name, &project.spec);
     let repositories = &spec.source_repos;

@@ -1,4 +1,4 @@
-//! Push events from repository servers, and the sources that they affect.
+//! Push events from repository servers, and the sources they affect.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use tidegate_model::argo::ApplicationSource;
 use crate::repository_name::repository_location;
 use crate::webhook_events::RepositoryChange;
 
-/// Annotation that lists the folders and files whose changes affect an application's manifests.
+/// Lists the folders and files whose changes affect an application's manifests.
 pub const PATHS_ANNOTATION: &str = "argocd.argoproj.io/manifest-generate-paths";
 
 /// Content of a webhook event.
@@ -20,7 +20,7 @@ pub struct WebhookChanges {
 }
 
 impl WebhookChanges {
-    /// Returns true if the event contains neither pushes nor changes.
+    /// Returns true if the event has neither pushes nor changes.
     pub fn is_empty(&self) -> bool {
         self.pushes.is_empty() && self.changes.is_empty()
     }
@@ -31,21 +31,21 @@ impl WebhookChanges {
 pub struct PushEvent {
     repository_locations: BTreeSet<String>,
     ref_name: Option<String>,
-    /// True if the pushed branch may be the branch that `HEAD` points to.
+    /// True if `HEAD` may point to the pushed branch.
     can_be_default_branch: bool,
     /// Changed files. Empty if the list is incomplete.
     files: Vec<String>,
 }
 
 impl PushEvent {
-    /// Creates a push to the repository at the given addresses, with an unknown branch.
+    /// Creates a push to the repository with these URLs, to an unknown branch.
     pub fn new<'a>(addresses: impl IntoIterator<Item = &'a str>) -> Self {
         let places = addresses.into_iter().map(repository_location).collect();
         Self { repository_locations: places, can_be_default_branch: true, ..Self::default() }
     }
 
-    /// Sets the branch or tag by its short or full name. `is_default` is false if `HEAD` is known to point to
-    /// a different branch.
+    /// Sets the branch or tag by its short or full name. `is_default` is false if `HEAD` is known to point
+    /// elsewhere.
     pub fn with_ref(self, name: &str, is_default: bool) -> Self {
         Self { ref_name: Some(short_ref_name(name).to_owned()), can_be_default_branch: is_default, ..self }
     }
@@ -60,14 +60,13 @@ impl PushEvent {
         self.files.iter().map(String::as_str)
     }
 
-    /// Returns true if the push was made to the source's repository, regardless of the spelling of its
-    /// address.
+    /// Returns true if the push was made to the source's repository, however its URL is spelled.
     pub fn is_to(&self, source: &ApplicationSource) -> bool {
         source.chart.is_empty() && self.repository_locations.contains(&repository_location(&source.repo_url))
     }
 
-    /// Returns true if the push may change the commit that a revision refers to. `allows` checks whether a
-    /// version satisfies a constraint.
+    /// Returns true if the push may change the commit that a revision refers to. `allows` checks a version
+    /// against a constraint.
     pub fn can_move(&self, revision: &str, allows: impl Fn(&str, &str) -> bool) -> bool {
         match (short_ref_name(revision), &self.ref_name) {
             ("" | "HEAD", _) => self.can_be_default_branch,

@@ -7,7 +7,7 @@ use tidegate_model::argo::{Application, ComparedTo};
 
 use crate::credentials::source_without_credentials;
 
-/// Annotation that requests a comparison: `normal`, or `hard` to bypass cached manifests.
+/// Requests a comparison: `normal`, or `hard` to bypass cached manifests.
 pub const REFRESH_ANNOTATION: &str = "argocd.argoproj.io/refresh";
 /// Annotation that excludes an application from reconciliation.
 pub const SKIP_RECONCILE_ANNOTATION: &str = "argocd.argoproj.io/skip-reconcile";
@@ -15,9 +15,9 @@ pub const SKIP_RECONCILE_ANNOTATION: &str = "argocd.argoproj.io/skip-reconcile";
 /// Level of a comparison, from lowest to highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RefreshLevel {
-    /// Uses the last compared revision, because only the cluster has changed.
+    /// At the last compared revision, because only the cluster has changed.
     Recent,
-    /// Uses the revision from the last time the repository was read.
+    /// At the revision from when the repository was last read.
     Latest,
     /// Uses the current revision in the repository.
     Forced,
@@ -25,11 +25,11 @@ pub enum RefreshLevel {
     Hard,
 }
 
-/// Label for an application that Tidegate manages alongside Argo CD. With this label, the skip annotation
-/// applies only to Argo CD.
+/// Label for an application that Tidegate manages alongside Argo CD. With it, the skip annotation applies
+/// only to Argo CD.
 pub const MANAGED_LABEL: &str = "tidegate.dev/managed";
 
-/// Returns true if an application must be skipped: its skip annotation is true and it doesn't have
+/// Returns true if an application must be skipped: its skip annotation is true and it isn't labeled
 /// [`MANAGED_LABEL`].
 pub fn is_skipped(application: &Application) -> bool {
     if application.metadata.labels.get(MANAGED_LABEL).is_some_and(|managed| managed == "true") {
@@ -39,7 +39,7 @@ pub fn is_skipped(application: &Application) -> bool {
     ["1", "t", "T", "true", "TRUE", "True"].contains(&value)
 }
 
-/// Returns the reason why an application is skipped, or `None` if it isn't.
+/// Returns the reason an application is skipped, or `None` if it isn't.
 pub fn skip_reason(application: &Application) -> Option<String> {
     let name = &application.metadata.name;
     let says = || format!("is skipped because of its {SKIP_RECONCILE_ANNOTATION} annotation");
@@ -54,7 +54,7 @@ pub fn skip_reason(application: &Application) -> Option<String> {
     })
 }
 
-/// Returns the sources and the destination that a comparison of the current application uses, without
+/// Returns the sources and the destination that the current application is compared with, without
 /// credentials.
 pub fn compared_to(application: &Application) -> ComparedTo {
     let spec = &application.spec;
@@ -67,22 +67,21 @@ pub fn compared_to(application: &Application) -> ComparedTo {
     }
 }
 
-/// Removes the refresh annotation if it still has the value that it had when the comparison started. An
-/// annotation that was added or changed since then remains for the next comparison, because it may refer to a
-/// newer state.
+/// Removes the refresh annotation if it still has the value from when the comparison started. If it was added
+/// or changed since, it stays for the next comparison, because it may be about a newer state.
 pub fn complete_refresh(application: &mut Application, began_with: Option<&str>) {
     if application.annotation(REFRESH_ANNOTATION) == began_with {
         application.metadata.annotations.remove(REFRESH_ANNOTATION);
     }
 }
 
-/// Returns the level of the comparison that is due. Checks Argo CD's rules in the same order as Argo CD.
-/// `asked` is the level that was requested in the meantime. A comparison becomes outdated after `every`. If
-/// `every` is zero, comparisons never become outdated.
+/// Returns the level of the comparison that is due, following Argo CD's rules in Argo CD's order. `asked` is
+/// the level requested in the meantime. A comparison becomes outdated after `every`, or never if that is
+/// zero.
 ///
 /// [`comparison::apply_comparison`](crate::comparison::apply_comparison) and [`complete_refresh`] clear every
-/// reason that this function checks. After both have run, no comparison is due until the Application changes,
-/// a request arrives or `every` has passed.
+/// reason checked here. After both have run, no comparison is due until the Application changes, a request
+/// arrives or `every` has passed.
 pub fn due_refresh(
     application: &Application,
     asked: Option<RefreshLevel>,
@@ -103,8 +102,8 @@ pub fn due_refresh(
         return Some(asked.map_or(RefreshLevel::Forced, |asked| asked.max(RefreshLevel::Forced)));
     }
     let is_old = status.reconciled_at.is_none_or(|at| !every.is_zero() && at.timestamp() + every <= now);
-    // A comparison records all of these inputs. Otherwise, each comparison would immediately trigger another.
-    // An OutOfSync status isn't an input, because only a sync can resolve it.
+    // A comparison records all of these inputs, since otherwise each comparison would immediately trigger
+    // another. An OutOfSync status isn't an input: only a sync can resolve it.
     let is_about_other = before != Some(&current);
     if is_old || is_about_other {
         return Some(asked.map_or(RefreshLevel::Latest, |asked| asked.max(RefreshLevel::Latest)));
@@ -112,9 +111,8 @@ pub fn due_refresh(
     asked
 }
 
-/// Returns the time at which the last comparison becomes outdated. Returns `None` if it never becomes
-/// outdated, or if it is already outdated. An outdated comparison is being repeated, or is blocked until the
-/// cause of the block is resolved.
+/// Returns the time at which the last comparison becomes outdated. Returns `None` if it never does, or
+/// already is: it is then being repeated, or blocked until the cause is resolved.
 pub fn due_at(application: &Application, now: Timestamp, every: Duration) -> Option<Timestamp> {
     const MARGIN: Duration = Duration::from_secs(1);
     let compared = application.status.reconciled_at?.timestamp();

@@ -1,5 +1,4 @@
-//! Canonical repository names for project rules. A repository has one name, regardless of the spelling of its
-//! address.
+//! Canonical repository names for project rules. A repository has a single name, however its URL is spelled.
 
 use core::net::Ipv6Addr;
 use std::fmt;
@@ -10,7 +9,7 @@ use tidegate_model::{
 
 /// Maximum length of an address in bytes.
 const LENGTH_MAX: usize = 4096;
-/// Problem with a pattern that can't match any address, because hosts are ASCII.
+/// Problem with a pattern that can't match any URL, because hosts are ASCII.
 const NOT_ASCII: &str = "its host contains non-ASCII characters; use the form that starts with xn--";
 
 /// Error returned when an address exceeds the maximum length.
@@ -23,7 +22,7 @@ impl fmt::Display for AddressTooLong {
     }
 }
 
-/// Name of a repository, as the strings that are compared with patterns.
+/// A repository's name, in the forms that patterns are matched against.
 pub struct RepositoryName {
     permitted: Vec<String>,
     denied: Vec<String>,
@@ -40,7 +39,7 @@ impl RepositoryName {
         Ok(Self { permitted: parsed.names(), denied: parsed.denied_names().into_iter().map(lower).collect() })
     }
 
-    /// Returns true if a pattern matches the name. A lone `*` matches everything. Otherwise, `*` doesn't
+    /// Returns true if a pattern matches the name. A lone `*` matches everything; otherwise, `*` doesn't
     /// match slashes, but `**` does.
     pub fn is_permitted(&self, pattern: &str) -> Result<bool, InvalidGlob> {
         if pattern == "*" {
@@ -51,8 +50,8 @@ impl RepositoryName {
         any_matches(&patterns, &self.permitted)
     }
 
-    /// Returns true if a denying pattern matches the name. Ignores case, because some servers do. Ignores the
-    /// user, because the user doesn't affect which repository an address identifies.
+    /// Returns true if a denying pattern matches the name. The case is ignored, because some servers ignore
+    /// it, and so is the user, because it doesn't change which repository a URL refers to.
     pub fn is_denied(&self, pattern: &str) -> Result<bool, InvalidGlob> {
         let parsed = ParsedAddress::parse_pattern(pattern, TextKind::Pattern)?;
         let mut patterns = vec![parsed.canonical_name(), parsed.denied_name()];
@@ -72,7 +71,7 @@ fn any_matches(patterns: &[String], names: &[String]) -> Result<bool, InvalidGlo
     Ok(false)
 }
 
-/// Parses the text as the address of an OCI registry. The addresses of charts may omit the scheme.
+/// Parses the text as the URL of an OCI registry. The URLs of charts may omit the scheme.
 fn parse_registry(text: &str, meaning: TextKind) -> Result<Option<ParsedAddress>, InvalidGlob> {
     let text = text.trim();
     let is_folder = text.starts_with(['/', '.', '*', '{']);
@@ -96,14 +95,14 @@ enum TextKind {
     Pattern,
 }
 
-/// Address split into its parts, each in canonical form.
+/// URL split into its parts, each in canonical form.
 enum ParsedAddress {
     /// Local folder, or text without a scheme.
     Plain(String),
     /// Repository on a server.
     Server {
         scheme: String,
-        /// User. Kept only for SSH, and empty if the address doesn't contain one.
+        /// The user, kept only for SSH. Empty if the URL has none.
         user: String,
         host: String,
         /// Port. Empty for the default port.
@@ -123,7 +122,7 @@ impl ParsedAddress {
         }
     }
 
-    /// Splits off the authority before decoding, so that an encoded slash (`%2f`) doesn't end it.
+    /// Split off the authority before decoding, so that an encoded slash (`%2f`) doesn't end it.
     fn parse(address: &str, meaning: TextKind) -> Self {
         let address = address.trim();
         let (scheme, rest) = match address.split_once("://") {
@@ -160,7 +159,7 @@ impl ParsedAddress {
     }
 
     /// Returns the canonical name: `https://host/path` without the default port, `user@host/path` for SSH, or
-    /// the path for a folder.
+    /// the path of a folder.
     fn canonical_name(&self) -> String {
         match self {
             Self::Server { scheme, user, host, port, path } if scheme == "ssh" => {
@@ -171,7 +170,7 @@ impl ParsedAddress {
         }
     }
 
-    /// Returns the canonical name without the user. For SSH, the name includes the scheme.
+    /// Returns the canonical name without the user. For SSH, the scheme is included.
     fn denied_name(&self) -> String {
         match self {
             Self::Plain(path) => path.clone(),
@@ -227,8 +226,8 @@ fn separator_of(part: &str, separator: &'static str) -> &'static str {
     if part.is_empty() { "" } else { separator }
 }
 
-/// Returns the canonical form of a host. In a pattern, wildcards are kept, and the brackets of an IPv6
-/// address are escaped.
+/// Returns the canonical form of a host. In a pattern, wildcards are kept and the brackets of an IPv6 address
+/// are escaped.
 fn canonical_host(text: &str, meaning: TextKind) -> String {
     let host = Host::parse(text);
     match meaning {
@@ -253,7 +252,7 @@ fn canonical_port(text: &str, scheme: &str) -> String {
     }
 }
 
-/// Returns true if a server pattern in a destination or sync window matches one of these addresses.
+/// Returns true if the server pattern of a destination or sync window matches any of these URLs.
 pub(crate) fn matches_server(pattern: &str, servers: &[&str]) -> Result<bool, InvalidGlob> {
     if pattern == "*" {
         return Ok(true);
@@ -289,8 +288,8 @@ fn with_default_port(server: &str) -> Option<String> {
     Some(format!("{scheme}://{authority}:{port}{path}"))
 }
 
-/// Returns the location of a repository: its host and path in lower case, without the protocol. For an
-/// address without a server, returns the repository's name.
+/// Returns the location of a repository: its host and path in lower case, without the protocol. If the URL
+/// has no server, returns the repository's name.
 pub(crate) fn repository_location(address: &str) -> String {
     match ParsedAddress::parse(address, TextKind::Address) {
         ParsedAddress::Server { scheme, host, path, .. }

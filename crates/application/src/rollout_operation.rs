@@ -1,7 +1,7 @@
 //! Operations of progressive syncs: requests, starts and results.
 //!
-//! A progressive sync assigns an operation's ID and revisions before the application receives the operation.
-//! The operation starts only once under this ID, and waits while the application runs another operation.
+//! A progressive sync assigns an operation's ID and revisions before the application receives it. The
+//! operation starts only once under this ID, and waits while the application runs another.
 
 use tidegate_model::argo::{
     Application, OperationInitiator, OperationRequest, OperationState, Retry, RevisionHistory, SyncOperation,
@@ -15,7 +15,7 @@ use crate::refresh::{self, SKIP_RECONCILE_ANNOTATION};
 use crate::sources::{Sources, revisions_of_fields};
 use crate::sync_windows::{SyncWindows, WindowHold};
 
-/// Requester of operations that a progressive sync starts, as in Argo CD.
+/// Requester of operations started by a progressive sync, as in Argo CD.
 pub const ROLLOUT_REQUESTER: &str = SyncRequest::ROLLOUT_REQUESTER;
 /// Reason recorded for these operations, as in Argo CD.
 const ROLLOUT_REASON: &str = "ApplicationSet RollingSync triggered a sync of this Application resource";
@@ -29,17 +29,16 @@ pub struct RolloutDeployment<'a> {
     pub appset: &'a str,
     /// Revisions to deploy, in source order.
     pub revisions: &'a [String],
-    /// True if objects that are no longer in the manifests are deleted.
+    /// True if objects that are gone from the manifests are deleted.
     pub prune: bool,
 }
 
-/// Returns the operation that deploys the given revisions of the application's current sources.
+/// Returns the operation that deploys these revisions of the application's current sources.
 pub fn deployment_request(application: &Application, deploy: RolloutDeployment<'_>) -> OperationRequest {
     build_request(application, &Sources::from_application(application).without_credentials(), deploy)
 }
 
-/// Returns the operation that rolls back to previously deployed revisions, using the sources from that
-/// deployment.
+/// Returns the operation that rolls back to previously deployed revisions, with the sources from back then.
 pub fn rollback_request(application: &Application, deploy: RolloutDeployment<'_>) -> OperationRequest {
     let of = |one: &&RevisionHistory| revisions_of_fields(&one.revision, &one.revisions) == deploy.revisions;
     let before = application.status.history.iter().rev().find(of);
@@ -81,13 +80,12 @@ fn build_request(
     asked
 }
 
-/// Returns true if an operation belongs to a progressive sync.
+/// Returns true if an operation is part of a progressive sync.
 pub fn is_of_rollout(asked: &OperationRequest) -> bool {
     asked.info_value(ROLLOUT_INFO).is_some()
 }
 
-/// Returns the ID of the application's current operation if the operation belongs to a progressive sync,
-/// whether or not the operation has started.
+/// Returns the ID of the application's current operation if it is part of a progressive sync, started or not.
 pub fn current_rollout_operation(application: &Application) -> Option<OperationId> {
     application.operation.as_ref().filter(|asked| is_of_rollout(asked)).and_then(operation::engine_id)
 }
@@ -97,7 +95,7 @@ pub fn current_rollout_operation(application: &Application) -> Option<OperationI
 pub enum StartDecision {
     /// Makes the operation the current one.
     Start,
-    /// Waits until the application's current operation has ended.
+    /// Waits for the application's current operation to finish.
     Wait,
     /// Waits for sync windows, and checks again later.
     Blocked(WindowHold),
@@ -105,8 +103,8 @@ pub enum StartDecision {
     Unavailable(String),
 }
 
-/// Decides whether an application can receive a progressive sync's operation now. Sync windows treat the
-/// operation as automated.
+/// Decides whether an application can receive a progressive sync's operation now. Sync windows treat it as
+/// automated.
 pub fn decide_start(application: &Application, windows: &SyncWindows, now: Timestamp) -> StartDecision {
     let name = &application.metadata.name;
     if application.is_deleting() {
@@ -123,14 +121,14 @@ pub fn decide_start(application: &Application, windows: &SyncWindows, now: Times
     windows.find_hold(false, now).map_or(StartDecision::Start, StartDecision::Blocked)
 }
 
-/// Makes an operation the application's current operation, under the given ID.
+/// Makes an operation the application's current one, under the given ID.
 pub fn assign_operation(application: &mut Application, operation: OperationId, mut asked: OperationRequest) {
     asked.set_info(ID_INFO, operation.to_string());
     application.operation = Some(asked);
 }
 
-/// Removes an operation that hasn't started. Its ID is also removed from the status, so the operation can be
-/// requested again.
+/// Removes an operation that hasn't started. Its ID is removed from the status too, so that the operation can
+/// be requested again.
 pub fn withdraw_operation(application: &mut Application, operation: OperationId, now: Timestamp) {
     if current_rollout_operation(application) != Some(operation) {
         return;
@@ -148,7 +146,7 @@ fn is_of_operation(state: Option<&OperationState>, operation: OperationId) -> bo
     state.is_some_and(|state| operation::engine_id(&state.operation) == Some(operation))
 }
 
-/// Returns the result of a finished operation if the status contains it.
+/// Returns the result of a finished operation if the status has it.
 pub fn operation_result(
     application: &Application,
     operation: OperationId,
@@ -161,28 +159,29 @@ pub fn operation_result(
 /// Completed operations that a progressive sync accepts instead of deploying again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdoptableOperations {
-    /// Newest operation that is not accepted. Only later operations are accepted.
+    /// Only operations later than this one are accepted.
     pub after: Option<OperationId>,
-    /// The progressive sync. Its own successful operations aren't accepted, because a user may have requested
-    /// their repetition.
+    /// The progressive sync. Its own successful operations aren't accepted, since a user may have asked to
+    /// repeat them.
     pub rollout: OperationId,
-    /// Revisions whose manifests are known to equal the manifests to deploy. Other revisions may also have
-    /// equal manifests.
+    /// Revisions whose manifests are known to equal those to deploy. Other revisions may have equal manifests
+    /// too.
     pub revisions: Vec<Vec<String>>,
-    /// True if operations of Degraded applications are accepted. If false, these applications are synced
+    /// True if operations of Degraded applications are accepted. Otherwise, those applications are synced
     /// again, which may fix them.
     pub includes_degraded: bool,
 }
 
 impl AdoptableOperations {
-    /// Returns true if an application with this health doesn't have to be synced again.
+    /// Returns true if an application with this health doesn't need another sync.
     pub fn accepts_health(&self, health: Option<HealthStatus>) -> bool {
         self.includes_degraded || !matches!(health, Some(HealthStatus::Degraded | HealthStatus::Missing))
     }
 }
 
-/// Returns the last deployment if it may already have brought the application to the progressive sync's target.
-/// The caller must still check that it deployed the target's manifests and that nothing has changed since.
+/// Returns the last deployment if it may already have brought the application to the progressive sync's
+/// target. The caller must still check that it deployed the target's manifests and that nothing has changed
+/// since.
 pub fn adoption_candidate(
     application: &Application,
     asked: &OperationRequest,

@@ -5,7 +5,7 @@ use tidegate_model::argo::{Application, ApplicationSource};
 use crate::credentials;
 
 /// Sources of a deployment, from either the `source` field or the `sources` list. A list with a single entry
-/// remains a list.
+/// is still a list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sources {
     list: Vec<ApplicationSource>,
@@ -18,7 +18,7 @@ impl Sources {
         Self::from_fields(application.spec.source.as_ref(), &application.spec.sources).unwrap_or_default()
     }
 
-    /// Returns the sources from the `source` and `sources` fields. The list takes precedence.
+    /// Returns the sources in the `source` and `sources` fields. The list takes precedence.
     pub fn from_fields(source: Option<&ApplicationSource>, sources: &[ApplicationSource]) -> Option<Self> {
         match (source, sources) {
             (_, [_, ..]) => Some(Self { list: sources.to_vec(), is_list: true }),

@@ -1,4 +1,4 @@
-//! Successor of an operation: the next operation, which either waits until the running operation ends or
+//! Successor of an operation: the next operation, which either waits for the running one to finish or
 //! supersedes it.
 
 use serde::{Deserialize, Serialize};
@@ -16,11 +16,11 @@ const NEXT_INFO: &str = "tidegate.dev/next";
 pub struct Successor {
     /// The requested operation.
     pub operation: OperationRequest,
-    /// Safe point at which the running operation ends in favor of its successor. `None` if the successor
-    /// waits for the operation to end on its own.
+    /// Safe point at which the running operation makes way for its successor. `None` if the successor waits
+    /// for it to finish on its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<SafePoint>,
-    /// True if the successor is a retry, which is dropped if the operation ends on its own.
+    /// True if the successor is a retry, which is dropped if the operation finishes on its own.
     #[serde(default)]
     pub is_retry: bool,
 }
@@ -43,13 +43,13 @@ pub(crate) fn remove_successor(operation: &mut OperationRequest) {
     operation.info.retain(|info| info.name != NEXT_INFO);
 }
 
-/// Moves the successor of an operation to the operation that starts in its place.
+/// Moves an operation's successor to the operation that starts in its place.
 pub(crate) fn move_successor(from: &OperationRequest, to: &mut OperationRequest) {
     from.info_value(NEXT_INFO).into_iter().for_each(|next| to.set_info(NEXT_INFO, next));
 }
 
-/// Removes and returns the successor of an operation that ended with the given message. Returns `None` if the
-/// successor is no longer needed.
+/// Removes and returns the successor of an operation that finished with this message. Returns `None` if it is
+/// no longer needed.
 pub(crate) fn take_successor(
     operation: &mut OperationRequest,
     is_deleting: bool,
@@ -70,8 +70,8 @@ fn is_superseded(message: &str) -> bool {
     message.strip_prefix(SUPERSEDED_PREFIX).is_some_and(|by| by.starts_with(UNIDENTIFIED_OPERATION))
 }
 
-/// Returns true if another sync superseded the application's last operation. A superseded operation doesn't
-/// show whether its revision works.
+/// Returns true if another sync superseded the application's last operation. A superseded operation says
+/// nothing about whether its revision works.
 pub fn was_superseded(last: &OperationState) -> bool {
     last.phase == OperationPhase::Failed && is_superseded(&last.message)
 }

@@ -1,5 +1,5 @@
 //! Superseding of running operations. When a newer revision or request arrives, the running operation either
-//! continues until it is complete, or ends so that its successor can start.
+//! carries on until it is complete, or makes way for its successor.
 
 use tidegate_model::argo::{Application, ConditionType, OperationRequest, Retry, SyncStatus, SyncStatusCode};
 use tidegate_model::{
@@ -13,17 +13,16 @@ pub use crate::successor::{Successor, successor_of, was_superseded};
 use crate::successor::{remove_successor, set_successor};
 use crate::{approval, automated, automated_sync, rollout_operation};
 
-/// Annotation that determines what happens to a running operation when a newer revision arrives: `finish` or
-/// `supersede`.
+/// Determines what happens to a running operation when a newer revision arrives: `finish` or `supersede`.
 pub const ON_NEW_REVISION: &str = "tidegate.dev/on-new-revision";
-/// Info item of a request: action to take if another operation is running.
+/// Info item of a request: what to do if another operation is running.
 pub const POLICY_INFO: &str = "tidegate.dev/policy";
-/// Condition type specific to Tidegate: a newer revision or request waits for the running operation.
+/// Tidegate-specific condition type: a newer revision or request is waiting for the running operation.
 pub const NEW_REVISION_CONDITION: &str = "NewRevisionWarning";
-/// Condition type specific to Tidegate: an operation that a client wrote into the resource was rejected
-/// because another operation was running.
+/// Tidegate-specific condition type: an operation that a client wrote into the resource was rejected because
+/// another one was running.
 pub const OPERATION_REFUSED_CONDITION: &str = "OperationRefusedWarning";
-/// Text in the message of an operation that is between two attempts.
+/// Found in the message of an operation that is between two attempts.
 const RETRYING_TEXT: &str = " Retrying attempt #";
 /// Number of digits in an abbreviated commit.
 const SHORT_COMMIT_LENGTH: usize = 7;
@@ -31,13 +30,13 @@ const SHORT_COMMIT_LENGTH: usize = 7;
 /// An application's policy for newer revisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewRevisionPolicy {
-    /// The operation runs until it is complete, including retries.
+    /// The operation runs to completion, including retries.
     Finish,
-    /// An automated operation ends early if it is waiting or has failed. A running hook is never stopped.
+    /// An automated operation makes way if it is waiting or has failed. A running hook is never stopped.
     Supersede,
 }
 
-/// Returns the policy in the application's annotation, or `None` if the annotation is missing.
+/// Returns the policy in the application's annotation, or `None` if there is none.
 pub fn new_revision_policy(application: &Application) -> Result<Option<NewRevisionPolicy>, String> {
     match application.annotation(ON_NEW_REVISION).map(str::trim) {
         None => Ok(None),
@@ -50,7 +49,7 @@ pub fn new_revision_policy(application: &Application) -> Result<Option<NewRevisi
     }
 }
 
-/// Returns true if the message belongs to an operation that is between two attempts.
+/// Returns true if this is the message of an operation between two attempts.
 pub fn awaits_retry(message: &str) -> bool {
     message.contains(RETRYING_TEXT)
 }
@@ -64,7 +63,7 @@ pub fn policy_name(policy: ClaimConflictPolicy) -> &'static str {
     }
 }
 
-/// Reason why a request is rejected while an operation is running.
+/// The reason a request is rejected while an operation is running.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BusyError {
     /// Another operation is running.
@@ -107,23 +106,22 @@ pub fn take_policy(asked: &mut OperationRequest) -> Result<ClaimConflictPolicy, 
     Ok(policy)
 }
 
-/// Normalizes an operation that a user wrote into a resource that already contained one. A patch keeps all
-/// fields that it doesn't mention, so many fields may come from the previous operation.
+/// Normalizes an operation that a user wrote into a resource that already had one. A patch keeps all fields
+/// it doesn't mention, so many of them may stem from the previous operation.
 pub fn normalize_written_request(mut asked: OperationRequest) -> OperationRequest {
     operation::remove_controller_infos(&mut asked);
     asked.initiated_by.automated = false;
     asked
 }
 
-/// Returns true if an operation is a sync request without an ID that doesn't belong to a rollout.
+/// Returns true if an operation is a sync request without an ID that isn't part of a rollout.
 pub fn is_sync_request(asked: &OperationRequest) -> bool {
     operation::engine_id(asked).is_none()
         && operation::deletion_cascade(asked).is_none()
         && !rollout_operation::is_of_rollout(asked)
 }
 
-/// Returns the message of the condition for a waiting successor. The message includes the reason for the
-/// wait.
+/// Returns the condition message for a waiting successor, including what it is waiting for.
 pub fn new_revision_condition_message(application: &Application) -> Option<&str> {
     let mut conditions = application.status.conditions.iter();
     let waiting = conditions
@@ -132,7 +130,7 @@ pub fn new_revision_condition_message(application: &Application) -> Option<&str>
 }
 
 /// Accepts a request as the current operation or as its successor. `may_replace` is true if the current
-/// operation doesn't have an ID and can't get one concurrently.
+/// operation has no ID and can't get one concurrently.
 pub fn accept_request(
     application: &mut Application,
     mut asked: OperationRequest,
@@ -189,7 +187,7 @@ fn successor_description(asked: &OperationRequest) -> ClaimHolder {
 pub enum SupersedeDecision {
     /// The operation continues, and no successor is waiting.
     Continue,
-    /// The operation continues, and a successor waits for it to end. The text is the reason for the wait.
+    /// The operation carries on, and a successor waits for it to finish. The text is the reason for the wait.
     Finish(String),
     /// The operation ends at a safe point.
     Supersede {
@@ -206,7 +204,7 @@ pub enum SupersedeDecision {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ManifestComparison {
     /// Not compared yet, for example after a restart or while a repository is unreachable. Nothing is
-    /// superseded until the manifests have been compared.
+    /// superseded until then.
     #[default]
     Unknown,
     /// The manifests are identical: the commits change other parts of the repository.
@@ -220,7 +218,7 @@ pub enum ManifestComparison {
 pub struct SupersedeInputs {
     /// True if sync windows currently block automated operations.
     pub is_blocked: bool,
-    /// Result of comparing the newest revisions' manifests with those of the running operation.
+    /// The newest revisions' manifests, compared with those of the running operation.
     pub newest_manifests: ManifestComparison,
 }
 
@@ -269,23 +267,23 @@ fn decide_for_request(next: &Successor) -> SupersedeDecision {
     }
 }
 
-/// Returns true if a comparison has found newer revisions than those of the running operation, so the
-/// manifests must be compared.
+/// Returns true if a comparison has found newer revisions than the running operation's, so the manifests must
+/// be compared.
 pub fn has_newer_revisions(application: &Application) -> bool {
     let current = application.operation.as_ref().filter(|current| can_be_superseded(current));
     !application.is_deleting()
         && current.is_some_and(|current| newer_revisions(application, current).is_some())
 }
 
-/// Returns true if newer revisions can end an operation. Operations that delete the application or belong to
-/// a rollout are excluded.
+/// Returns true if newer revisions can end an operation. Not if it deletes the application or is part of a
+/// rollout.
 fn can_be_superseded(current: &OperationRequest) -> bool {
     operation::engine_id(current).is_some()
         && operation::deletion_cascade(current).is_none()
         && !rollout_operation::is_of_rollout(current)
 }
 
-/// Returns the newest compared revisions if the operation deploys different revisions.
+/// Returns the newest compared revisions if the operation deploys different ones.
 fn newer_revisions<'a>(application: &'a Application, current: &OperationRequest) -> Option<&'a SyncStatus> {
     let newest = application.status.sync.as_ref();
     let newest = newest.filter(|newest| newest.status != SyncStatusCode::Unknown)?;
@@ -295,8 +293,7 @@ fn newer_revisions<'a>(application: &'a Application, current: &OperationRequest)
     (is_other && found.iter().all(|revision| !revision.is_empty()) && !found.is_empty()).then_some(newest)
 }
 
-/// Decides how newer revisions affect the operation. By default, newer revisions supersede automated
-/// operations.
+/// Decides how newer revisions affect the operation. By default, they supersede automated operations.
 fn decide_for_newer_revisions(
     application: &Application,
     current: &OperationRequest,
@@ -317,7 +314,7 @@ fn decide_for_newer_revisions(
         Ok(Some(NewRevisionPolicy::Finish)) => return waits(&format!("{ON_NEW_REVISION} is finish")),
         // The requester may have chosen the older revision on purpose.
         Ok(_) if !current.initiated_by.automated => return waits("the operation was requested manually"),
-        // The newer revision doesn't have an approved plan yet.
+        // The newer revision has no approved plan yet.
         Ok(None) if approval::requested_plan(current).is_some() => {
             return waits("the plan of the running operation was approved");
         }
@@ -326,8 +323,8 @@ fn decide_for_newer_revisions(
     if given.is_blocked {
         return waits("sync windows block the automated sync of the newer revision");
     }
-    // The older revision is superseded even if the newest revision doesn't change anything. Its hooks then
-    // run in the next operation.
+    // The older revision is superseded even if the newest one doesn't change anything. Its hooks then run in
+    // the next operation.
     if let Some(error) = automated_sync::decide_start(application, now).error {
         return waits(&error);
     }
@@ -353,8 +350,8 @@ pub fn supersedable_operation(application: &Application) -> Option<(OperationId,
     Some((id, of, revisions))
 }
 
-/// Sets the successor of an operation with `retry.refresh`. The successor is a retry of the same sources at
-/// their newest revisions, if a comparison has found different manifests there.
+/// Sets the successor of an operation with `retry.refresh`: a retry of the same sources at their newest
+/// revisions, if a comparison has found different manifests there.
 pub fn set_retry_successor(application: &mut Application, newest: ManifestComparison) {
     let Some(current) = application.operation.as_ref() else { return };
     let queued = successor_of(current);
@@ -388,8 +385,7 @@ fn retry_at_newest_revision(
         return None;
     }
     let newest = newer_revisions(application, current)?;
-    // The comparison used the application's current sources, but the operation uses the sources from the time
-    // of its start.
+    // The comparison used the application's current sources, the operation those from when it started.
     let own = Sources::from_application(application).without_credentials();
     let of = operation::operation_sources(application, current)
         .ok()

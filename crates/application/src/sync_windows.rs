@@ -1,4 +1,4 @@
-//! Sync windows of a project that apply to an application.
+//! A project's sync windows that apply to an application.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tidegate_model::{
 use crate::project::is_match;
 use crate::repository_name::matches_server;
 
-/// Maximum delay until blocked operations are checked again. The delay is limited because time zone rules can
+/// Maximum delay before blocked operations are checked again. It is limited because time zone rules can
 /// change.
 const RECHECK_AFTER_MAX: Duration = Duration::from_secs(600);
 
@@ -19,14 +19,14 @@ const RECHECK_AFTER_MAX: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug, Default)]
 pub struct SyncWindows {
     project: String,
-    /// The windows in the form that is stored with an operation.
+    /// The windows as they are stored with an operation.
     pub stored_form: Vec<Window>,
     parsed: Vec<ParsedWindow>,
-    /// Error in an invalid window. An invalid window blocks all syncs.
+    /// Set if the window is invalid, in which case it blocks all syncs.
     error: Option<String>,
 }
 
-/// Reason why an application can't be synced now, and the time of the next check.
+/// The reason an application can't be synced now, and when to check again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowHold {
     /// Message that describes the blocking windows.
@@ -36,8 +36,8 @@ pub struct WindowHold {
 }
 
 impl SyncWindows {
-    /// Returns a project's windows that apply to an application with the given name and target. `zone` looks
-    /// up time zone rules by name.
+    /// Returns a project's windows that apply to an application with this name and target. `zone` looks up
+    /// time zone rules by name.
     pub fn for_application(
         project: &AppProject,
         application: &str,
@@ -62,7 +62,7 @@ impl SyncWindows {
         windows
     }
 
-    /// Returns the reason why a sync is currently blocked, or `None` if it isn't.
+    /// Returns the reason a sync is currently blocked, or `None` if it isn't.
     pub fn find_hold(&self, manual: bool, now: Timestamp) -> Option<WindowHold> {
         let project = &self.project;
         if let Some(problem) = &self.error {
@@ -84,7 +84,7 @@ impl SyncWindows {
             None => String::new(),
         };
         let reason = format!("syncs are {what} sync window {named} of project {project}{end}");
-        // Windows start and end just after full seconds, so the check runs a moment later.
+        // Windows start and end just after full seconds, so check a moment later.
         let moment = Duration::from_secs(1);
         let again = now + RECHECK_AFTER_MAX;
         Some(WindowHold { reason, next_check: until.map_or(again, |until| (until + moment).min(again)) })
@@ -113,8 +113,8 @@ fn parse_window(
     Ok((given, opened))
 }
 
-/// Returns true if a window applies to an application. At least one of the window's selectors must match, or
-/// all of them with `andOperator`.
+/// Returns true if a window applies to an application: at least one of its selectors matches or, with
+/// `andOperator`, all of them do.
 fn applies_to(window: &SyncWindow, application: &str, target: &DeployTarget) -> Result<bool, String> {
     let servers: Vec<&str> = target.servers.iter().map(String::as_str).collect();
     let of_cluster =

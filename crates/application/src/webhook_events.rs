@@ -1,4 +1,4 @@
-//! Webhook events other than pushes. These events affect ApplicationSets that generate Applications from
+//! Webhook events other than pushes. They affect ApplicationSets that generate Applications from
 //! repositories, branches and pull requests.
 
 use crate::repository_name::repository_location;
@@ -48,16 +48,16 @@ pub struct RepositoryChange {
     service: ScmService,
     /// Part of the repository that has changed.
     pub subject: ChangeSubject,
-    /// Server of the repository, if the event contains it.
+    /// The repository's server, if the event has it.
     server: Option<String>,
-    /// Owner and name of the repository, in lower case.
+    /// The repository's owner and name, in lower case.
     path: Vec<String>,
-    /// Numeric ID of the repository, if the event contains it.
+    /// The repository's numeric ID, if the event has it.
     number: Option<u64>,
 }
 
 impl RepositoryChange {
-    /// Creates an event for the repository at an address.
+    /// Creates an event for the repository with this URL.
     pub fn from_address(service: ScmService, about: ChangeSubject, address: &str) -> Self {
         let place = repository_location(address);
         let (server, path) = place.split_once('/').unwrap_or((place.as_str(), ""));
@@ -66,7 +66,7 @@ impl RepositoryChange {
             // GitLab groups can be nested.
             ScmService::GitLab => path,
             ScmService::AzureDevOps => return Self::from_azure_path(about, server, &path),
-            // Earlier path segments belong to the server's base URL.
+            // Earlier path segments are part of the server's base URL.
             _ => path.get(path.len().saturating_sub(2)..).unwrap_or_default().to_vec(),
         };
         let server = Some(server.to_owned());
@@ -83,8 +83,8 @@ impl RepositoryChange {
         Self { service, subject: about, server: None, path, number: None }
     }
 
-    /// Parses `organization/project/_git/name`. In host names of older servers, the organization is the first
-    /// label. The project may be omitted if it has the same name as the repository.
+    /// Parses `organization/project/_git/name`. On older servers, the organization is the first label of the
+    /// host name. The project may be omitted if it has the same name as the repository.
     fn from_azure_path(about: ChangeSubject, server: &str, path: &[&str]) -> Self {
         let of = |path: [&str; 3]| {
             let server = Some(server.to_owned());
@@ -102,7 +102,7 @@ impl RepositoryChange {
         }
     }
 
-    /// Returns the event with the server from the given address.
+    /// Returns the event with the server of this URL.
     #[must_use]
     pub fn with_server_of(self, address: &str) -> Self {
         let place = repository_location(&format!("{address}/"));
@@ -116,9 +116,9 @@ impl RepositoryChange {
         Self { number, ..self }
     }
 
-    /// Returns true if the event can come from a server that runs this product. `api` is the address of the
-    /// server's API, or empty for the public server. A self-hosted server's address isn't compared, because a
-    /// server may use a different address in its events.
+    /// Returns true if the event can come from a server that runs this product. `api` is the URL of the
+    /// server's API, or empty for the public server. A self-hosted server's URL isn't compared, because
+    /// events may use a different one.
     pub fn can_be_from(&self, service: ScmService, api: &str) -> bool {
         let is_public = || {
             let server = self.server.as_deref();
@@ -127,25 +127,25 @@ impl RepositoryChange {
         self.service == service && (!api.is_empty() || is_public())
     }
 
-    /// Returns true if the repository has the given name: path segments with the owner first. A segment with
-    /// a template matches any name.
+    /// Returns true if the repository has this name: path segments with the owner first. A segment with a
+    /// template matches any name.
     pub fn has_name(&self, name: &[&str]) -> bool {
         self.path.len() == name.len() && self.name_starts_with(name)
     }
 
-    /// Returns true if the repository's name starts with the given segments.
+    /// Returns true if the repository's name starts with these segments.
     pub fn name_starts_with(&self, name: &[&str]) -> bool {
         let is_same =
             |(part, wanted): (&String, &&str)| wanted.contains("{{") || *part == wanted.to_lowercase();
         self.path.len() >= name.len() && self.path.iter().zip(name).all(is_same)
     }
 
-    /// Returns true if the repository's name has more segments than `parts`.
+    /// Returns true if the repository's name has more than `parts` segments.
     pub fn is_deeper_than(&self, parts: usize) -> bool {
         self.path.len() > parts
     }
 
-    /// Returns true if the repository has the given numeric ID, or if its ID is unknown.
+    /// Returns true if the repository has this numeric ID, or if its ID is unknown.
     pub fn can_have_number(&self, number: u64) -> bool {
         self.number.is_none_or(|own| own == number)
     }

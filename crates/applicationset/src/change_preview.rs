@@ -1,5 +1,5 @@
-//! Preview of the changes to each Application. The preview uses the same comparison as the service, but
-//! doesn't write anything.
+//! Preview of the changes to each Application. It makes the same comparison as the service but doesn't write
+//! anything.
 
 mod field_changes;
 
@@ -25,9 +25,9 @@ pub struct AppSetPreview {
     pub members: BTreeMap<String, MemberPreview>,
     /// Applications that would be deleted because they are no longer generated.
     pub removed: Vec<Application>,
-    /// Applications that are no longer generated but would be kept, with the reason.
+    /// Applications that are no longer generated but would be kept, with the reasons.
     pub retained: BTreeMap<String, String>,
-    /// Problems with the ApplicationSet that block some of the changes.
+    /// Problems of the ApplicationSet that block some of the changes.
     pub problems: Vec<String>,
 }
 
@@ -84,8 +84,7 @@ pub struct MemberState {
     pub resources: usize,
 }
 
-/// References that accept every project and cluster. Only the service knows which projects and clusters
-/// exist.
+/// Accepts references to any project and cluster: only the service knows which of them exist.
 struct AcceptAllReferences;
 
 impl References for AcceptAllReferences {
@@ -98,10 +97,9 @@ impl References for AcceptAllReferences {
     }
 }
 
-/// Returns the preview for the existing and the generated Applications. Addresses in existing Applications
-/// don't contain credentials, so credentials are also removed from generated Applications. Changes to
-/// credentials are therefore not visible. `targets` contains the revisions that each Application would
-/// deploy, if known.
+/// Returns the preview for the existing and the generated Applications. URLs in existing Applications have no
+/// credentials, so they are removed from the generated ones too, and changes to them don't show. `targets`
+/// are the revisions that each Application would deploy, if known.
 pub fn preview_appset(
     set: &ApplicationSet,
     generated: &AppSetOutput,
@@ -112,7 +110,7 @@ pub fn preview_appset(
     preview_with_references(set, generated, existing, targets, (&AcceptAllReferences, options))
 }
 
-/// Works like [`preview_appset`], for callers that know the projects and clusters.
+/// Like [`preview_appset`], for callers that know the projects and clusters.
 pub fn preview_with_references(
     set: &ApplicationSet,
     generated: &AppSetOutput,
@@ -170,8 +168,8 @@ fn preview_member(
     MemberPreview { what, why, fields, now }
 }
 
-/// Returns the state of an Application. `target` contains the revisions that the Application would deploy if
-/// its specification didn't change.
+/// Returns the state of an Application. `target` lists the revisions that it would deploy if its spec didn't
+/// change.
 fn member_state(application: &Application, target: Option<&[String]>) -> MemberState {
     let status = &application.status;
     let of = |revision: &str, revisions: &[String]| match revisions {

@@ -17,13 +17,13 @@ use crate::references::{InvalidReference, References, check_references};
 use crate::status::{ConditionReason, ReconcileFailure};
 use crate::sync_policy::{AllowedChanges, AppSetRuleOptions, allowed_changes, is_progressive};
 
-/// Changes to make, ordered by name. The changes are idempotent.
+/// Changes to make, ordered by name. All of them are idempotent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppSetChanges {
     /// Applications to create.
     pub create: Vec<Application>,
-    /// Applications to update. Each contains the resource version that was read, so the update fails if the
-    /// Application has changed since then.
+    /// Applications to update, each with the resource version that was read, so that the update fails if the
+    /// Application has changed since.
     pub update: Vec<Application>,
     /// Applications to delete.
     pub delete: Vec<MemberDeletion>,
@@ -35,7 +35,7 @@ pub struct AppSetChanges {
     pub unchanged: BTreeMap<String, UnchangedReason>,
     /// Problems with the ApplicationSet itself.
     pub problems: Vec<AppSetProblem>,
-    /// Reason why the changes are incomplete, if generators or templates have failed.
+    /// The reason the changes are incomplete, if generators or templates have failed.
     pub generation_failure: Option<ReconcileFailure>,
 }
 
@@ -73,7 +73,7 @@ pub enum UnchangedReason {
     Rejected(#[from] MemberRejection),
 }
 
-/// Reason why an Application is neither created nor updated. Other Applications aren't affected.
+/// The reason an Application is neither created nor updated. Other Applications aren't affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemberRejection {
     /// The generated Application is invalid.
@@ -131,7 +131,7 @@ pub enum MemberRejection {
 /// Problem with an ApplicationSet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppSetProblem {
-    /// The rules for ignored fields are invalid, so it is unknown which fields to preserve.
+    /// The rules for ignored fields are invalid, so there is no telling which fields to preserve.
     #[error(
         "spec.ignoreApplicationDifferences: {0}; no Applications will be updated until this is fixed, so \
          that no changes are lost"
@@ -145,11 +145,12 @@ pub enum AppSetProblem {
     DeletionsBlocked(#[from] DeletionsBlocked),
 }
 
-/// Returns the changes that make the existing Applications, in all namespaces, match the ApplicationSet's
-/// output. For a deleted ApplicationSet, use [`next_deletion_step`](crate::deletion::next_deletion_step).
+/// Returns the changes that bring the existing Applications, in all namespaces, in line with the
+/// ApplicationSet's output. For a deleted ApplicationSet, use
+/// [`next_deletion_step`](crate::deletion::next_deletion_step).
 ///
 /// If some generators or templates have failed, a missing Application may still be wanted, so nothing is
-/// deleted. If all generators or templates have failed, nothing changes.
+/// deleted. If all of them have failed, nothing changes at all.
 pub fn reconcile(
     set: &ApplicationSet,
     generated: Result<&AppSetOutput, &ReconcileFailure>,
@@ -248,7 +249,7 @@ impl ChangeDecider<'_> {
         }
     }
 
-    /// Decides what to do with Applications that are no longer generated.
+    /// Decides what becomes of Applications that are no longer generated.
     fn decide_removed(
         &self,
         changes: &mut AppSetChanges,
@@ -284,7 +285,7 @@ impl ChangeDecider<'_> {
         }
     }
 
-    /// Blocks all deletions if their number exceeds the limit.
+    /// Blocks all deletions if there are more than the limit allows.
     fn check_deletion_limit(
         &self,
         changes: &mut AppSetChanges,
@@ -324,7 +325,7 @@ impl AppSetChanges {
         })
     }
 
-    /// Returns the Applications by name that differ from the output but are kept unchanged without an error,
+    /// Returns the Applications that differ from the output but are left alone without an error, by name,
     /// with the reasons.
     pub fn retained_applications(&self) -> impl Iterator<Item = (&str, &UnchangedReason)> {
         let stays = |left: &UnchangedReason| {
@@ -336,9 +337,8 @@ impl AppSetChanges {
         self.unchanged.iter().filter(move |(_, left)| stays(left)).map(|(name, left)| (name.as_str(), left))
     }
 
-    /// Returns the failure to report in the conditions. A generation failure comes first, then a problem with
-    /// the ApplicationSet, and then the last rejected Application, along with the names of the other rejected
-    /// Applications.
+    /// Returns the failure to report in the conditions: a generation failure first, then a problem with the
+    /// ApplicationSet, then the last rejected Application along with the names of the others.
     pub fn failure(&self) -> Option<ReconcileFailure> {
         if self.generation_failure.is_some() {
             return self.generation_failure.clone();

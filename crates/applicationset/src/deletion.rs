@@ -9,24 +9,24 @@ use crate::ownership::{Owner, may_adopt, owned_applications, owner_of, without_o
 use crate::references::{References, lost_cluster_reason};
 use crate::sync_policy::{AppSetRuleOptions, allowed_changes, deletion_refusal};
 
-/// Kubernetes finalizer on an owner whose dependents are kept.
+/// Kubernetes finalizer of an owner whose dependents are kept.
 pub const ORPHAN_FINALIZER: &str = "orphan";
-/// Kubernetes finalizer on an owner that is deleted after its dependents. The garbage collector deletes all
+/// Kubernetes finalizer of an owner that is deleted after its dependents. The garbage collector deletes all
 /// dependents at once.
 const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
-/// Maximum number of waiting Applications listed in a message.
+/// Maximum number of waiting Applications to list in a message.
 const NAMED_MAX: usize = 5;
 
 /// Application to delete.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberDeletion {
-    /// The Application as observed. If it was recreated with the same name, the new object isn't deleted.
+    /// The Application as observed. If it was recreated under the same name, the new object isn't deleted.
     pub application: Application,
-    /// Finalizers to set first so that the objects are kept, and the reason.
+    /// Finalizers to set first to keep the objects, and the reason.
     pub orphaning: Option<Orphaning>,
 }
 
-/// Settings for keeping an Application's objects when the Application is deleted.
+/// Settings that keep an Application's objects when it is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphaning {
     /// Finalizers that remain on the Application.
@@ -71,8 +71,8 @@ pub(crate) fn preservation_reason(set: &ApplicationSet) -> Option<String> {
 pub enum AppSetDeletionStep {
     /// Updates these Applications so that they outlive the ApplicationSet, then decides again.
     Release(Vec<Application>),
-    /// Deletes these Applications step by step, in this order, and waits until all of them are deleted. These
-    /// Applications include those that are already being deleted.
+    /// Deletes these Applications step by step, in this order, and waits until all of them are gone. Those
+    /// already being deleted are included.
     TearDown {
         /// Deletion order.
         order: Order,
@@ -80,8 +80,8 @@ pub enum AppSetDeletionStep {
         members: Vec<MemberDeletion>,
     },
     /// Removes the ApplicationSet's finalizer, which completes its deletion. Kubernetes then garbage-collects
-    /// the Applications. If there is no garbage collector, Tidegate deletes the Applications. In both cases,
-    /// Tidegate prepares the Applications' deletion first.
+    /// the Applications or, without a garbage collector, Tidegate deletes them. Either way, Tidegate prepares
+    /// their deletion first.
     Finish {
         /// Applications whose deletion is prepared.
         members: Vec<MemberDeletion>,
@@ -90,8 +90,7 @@ pub enum AppSetDeletionStep {
     InvalidOrder(InvalidOrder),
 }
 
-/// Returns the reason why Applications outlive their ApplicationSet, or `None` if they are deleted along with
-/// it.
+/// Returns the reason Applications outlive their ApplicationSet, or `None` if they are deleted with it.
 pub(crate) fn outlive_reason(set: &ApplicationSet, options: &AppSetRuleOptions) -> Option<String> {
     let is_orphaning = set.metadata.finalizers.iter().any(|one| one == ORPHAN_FINALIZER);
     let by_finalizer =
@@ -100,7 +99,7 @@ pub(crate) fn outlive_reason(set: &ApplicationSet, options: &AppSetRuleOptions) 
 }
 
 /// Returns the next step in the deletion of an ApplicationSet. Any other activity, such as a progressive
-/// sync, must end first.
+/// sync, must finish first.
 pub fn next_deletion_step(
     set: &ApplicationSet,
     existing: &[Application],
@@ -130,16 +129,15 @@ pub fn next_deletion_step(
     AppSetDeletionStep::Finish { members: members.collect() }
 }
 
-/// Returns the order to record for the deletion of an ApplicationSet without a deletion order. Its
-/// Applications are either deleted all at once, or outlive the ApplicationSet.
+/// Returns the order to record for deleting an ApplicationSet without a deletion order: its Applications are
+/// either deleted all at once, or outlive it.
 pub fn recorded_order(set: &ApplicationSet, options: &AppSetRuleOptions) -> Order {
     if outlive_reason(set, options).is_some() { Order::Orphaned } else { Order::Collected }
 }
 
-/// Returns the Applications to include in the record of a deletion without an order. These are the
-/// Applications that the ApplicationSet owns. If they outlive the ApplicationSet, the record also includes
-/// Applications that lost their owner reference before the controller observed the deletion. `existing`
-/// contains the Applications in the ApplicationSet's namespace.
+/// Returns the Applications to record for a deletion without an order: those that the ApplicationSet owns. If
+/// they outlive it, that includes Applications that lost their owner reference before the controller noticed
+/// the deletion. `existing` are the Applications in the ApplicationSet's namespace.
 pub fn recorded_members<'a>(
     set: &ApplicationSet,
     existing: impl IntoIterator<Item = &'a Application>,
@@ -154,10 +152,10 @@ pub fn recorded_members<'a>(
     existing.into_iter().filter(is_departing).collect()
 }
 
-/// Returns the ApplicationSet's finalizers with Tidegate's finalizer added, or `None` if nothing must be
-/// added. Without the finalizer, the ApplicationSet could disappear and Kubernetes could delete its
-/// Applications before the controller preserves them or determines the order of their deletion. The finalizer
-/// remains until the ApplicationSet is deleted, even if the strategy changes.
+/// Returns the ApplicationSet's finalizers plus Tidegate's, or `None` if there is nothing to add. Without it,
+/// the ApplicationSet could disappear and Kubernetes could delete its Applications before the controller
+/// preserves them or determines the order. The finalizer stays until the ApplicationSet is deleted, even if
+/// the strategy changes.
 pub fn with_finalizer(set: &ApplicationSet, options: &AppSetRuleOptions) -> Option<Vec<String>> {
     let needs_one = controls_deletion(set, options);
     let present = &set.metadata.finalizers;
@@ -166,19 +164,20 @@ pub fn with_finalizer(set: &ApplicationSet, options: &AppSetRuleOptions) -> Opti
         .then(|| present.iter().cloned().chain([RESOURCES_FINALIZER.to_owned()]).collect())
 }
 
-/// Returns true if the ApplicationSet controls the deletion of its Applications, because it has an order or
-/// forbids deletion.
+/// Returns true if the ApplicationSet controls how its Applications are deleted: it has an order or forbids
+/// deletion.
 pub fn controls_deletion(set: &ApplicationSet, options: &AppSetRuleOptions) -> bool {
     !matches!(deletion_order(set), Ok(Order::AllAtOnce)) || !allowed_changes(set, options).delete
 }
 
-/// Returns true if the deletion of an Application started before the deletion of its ApplicationSet.
+/// Returns true if an Application was already being deleted before its ApplicationSet was.
 pub fn is_deleted_earlier(set: &ApplicationSet, application: &Application) -> bool {
     let deleted = |metadata: &ObjectMeta| metadata.deletion_timestamp.map(|at| at.timestamp());
     deleted(&application.metadata).zip(deleted(&set.metadata)).is_some_and(|(one, all)| one < all)
 }
 
-/// Returns true if an ApplicationSet was deleted in the foreground, so Kubernetes deletes its Applications.
+/// Returns true if an ApplicationSet was deleted in the foreground, so that Kubernetes deletes its
+/// Applications.
 fn is_foreground_deletion(set: &ApplicationSet) -> bool {
     set.metadata.deletion_timestamp.is_some()
         && set.metadata.finalizers.iter().any(|one| one == FOREGROUND_FINALIZER)
@@ -189,8 +188,8 @@ fn is_garbage_collected(set: &ApplicationSet, application: &Application) -> bool
     is_foreground_deletion(set) && application.is_deleting() && !is_deleted_earlier(set, application)
 }
 
-/// Returns a copy of an Application that outlives its ApplicationSet. If Kubernetes is already deleting the
-/// Application, only its objects outlive the ApplicationSet.
+/// Returns a copy of an Application that outlives its ApplicationSet. If Kubernetes is already deleting it,
+/// only its objects do.
 pub fn without_ownership(set: &ApplicationSet, application: &Application) -> Application {
     let mut free = without_owner(set, application);
     if is_garbage_collected(set, application) {
@@ -199,7 +198,7 @@ pub fn without_ownership(set: &ApplicationSet, application: &Application) -> App
     free
 }
 
-/// Returns a warning for an ApplicationSet that was deleted in the foreground although it has an order or
+/// Returns a warning about an ApplicationSet that was deleted in the foreground although it has an order or
 /// forbids deletion.
 pub fn foreground_warning<'a>(
     set: &ApplicationSet,

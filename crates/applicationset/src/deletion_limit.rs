@@ -1,5 +1,5 @@
-//! Limit on simultaneous deletions of Applications. The limit protects against a generator that returns too
-//! few items, for example because a folder was moved or a filter is wrong.
+//! Limit on simultaneous deletions of Applications. It guards against a generator that returns too few items,
+//! for example because a folder was moved or a filter is wrong.
 
 pub mod approval;
 
@@ -13,15 +13,14 @@ pub use crate::max_deletions::{InvalidMaxDeletions, MaxDeletions};
 use crate::output::AppSetOutput;
 use crate::sync_policy::AppSetRuleOptions;
 
-/// Annotation on an ApplicationSet: the maximum number or percentage of its Applications that a single
-/// reconciliation may delete.
+/// Limits how many of an ApplicationSet's Applications a single reconciliation may delete, as a number or
+/// percentage.
 pub const MAX_DELETIONS_ANNOTATION: &str = "tidegate.dev/max-deletions";
-/// Annotation on an ApplicationSet: approves the current output, regardless of how many Applications must be
-/// deleted.
+/// Approves the ApplicationSet's current output, no matter how many Applications must be deleted.
 pub const DELETIONS_APPROVED_ANNOTATION: &str = "tidegate.dev/deletions-approved";
-/// Maximum number of blocked deletions listed in a message.
+/// Maximum number of blocked deletions to list in a message.
 const NAMES_SHOWN_MAX: usize = 5;
-/// Number of digest bytes in a token. The token is short, so that users can type it.
+/// Number of digest bytes in a token. It is short enough for users to type.
 const TOKEN_BYTES: usize = 6;
 
 /// Permit for deletions that exceed the limit.
@@ -29,7 +28,7 @@ const TOKEN_BYTES: usize = 6;
 pub struct DeletionPermit {
     /// Token that identifies the output.
     pub token: String,
-    /// Approval by a command, or `None` if a user wrote the annotation.
+    /// The approval by a command, or `None` if a user wrote the annotation.
     pub approval: Option<DeletionApproval>,
 }
 
@@ -64,11 +63,11 @@ pub enum DeletionsBlocked {
     Invalid(#[from] InvalidMaxDeletions),
 }
 
-/// Returns the limit in an ApplicationSet's annotation, if it is set.
+/// Returns the limit in an ApplicationSet's annotation, if there is one.
 ///
 /// # Errors
 ///
-/// Returns an error if the annotation is not a valid limit.
+/// Fails if the annotation isn't a valid limit.
 pub fn max_deletions(set: &ApplicationSet) -> Result<Option<MaxDeletions>, DeletionsBlocked> {
     let said = set.metadata.annotations.get(MAX_DELETIONS_ANNOTATION);
     Ok(said.map(|text| text.parse()).transpose()?)
@@ -107,8 +106,8 @@ fn shown_names(going: &[String]) -> String {
     }
 }
 
-/// Returns the token for the generated names. The token approves the deletion of all Applications except
-/// those with these names, and isn't valid for any other output.
+/// Returns the token for the generated names. It approves the deletion of all other Applications, and isn't
+/// valid for any other output.
 fn approval_token(generated: &AppSetOutput) -> String {
     let names: BTreeSet<&String> = generated.applications.keys().chain(generated.rejected.keys()).collect();
     let mut digest = Sha256::new();

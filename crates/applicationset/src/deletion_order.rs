@@ -6,14 +6,13 @@ use tidegate_model::argo::{ApplicationSet, RolloutStep, RolloutSteps};
 use crate::rollout_steps::{InvalidStep, parse_steps};
 use crate::sync_policy::rolling_steps;
 
-/// Annotation on an ApplicationSet: `deletionSync` as YAML. Used if the resource definition doesn't have this
-/// field.
+/// `deletionSync` as YAML, for resource definitions that lack this field.
 pub const DELETION_SYNC_ANNOTATION: &str = "tidegate.dev/deletion-sync";
 
 /// Name of the deletion order that defines its own steps.
 const CUSTOM_ORDER: &str = "Custom";
 
-/// Reason why the deletion order is invalid. No Applications are deleted until the order is fixed.
+/// The reason a deletion order is invalid. No Applications are deleted until it is fixed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOrder {
     /// The order is unknown.
@@ -47,8 +46,8 @@ pub enum InvalidOrder {
     Step(#[from] InvalidStep),
 }
 
-/// Returns the order in which an ApplicationSet's Applications are deleted, whether along with the
-/// ApplicationSet or because they are no longer generated.
+/// Returns the order in which an ApplicationSet's Applications are deleted, be it with the ApplicationSet or
+/// because they are no longer generated.
 pub fn deletion_order(set: &ApplicationSet) -> Result<Order, InvalidOrder> {
     let Some(strategy) = &set.spec.strategy else { return Ok(Order::AllAtOnce) };
     let said = strategy.deletion_order.as_str();

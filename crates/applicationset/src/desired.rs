@@ -1,4 +1,4 @@
-//! Desired Applications, and the preserved fields of existing Applications.
+//! Desired Applications, and the fields to preserve in existing ones.
 
 use serde_json::Value;
 use tidegate_application::deletion::{is_own_finalizer, is_resources_finalizer};
@@ -15,7 +15,7 @@ use tidegate_planner::{Comparer, IgnoreError};
 use crate::ownership;
 use crate::sync_policy::AppSetRuleOptions;
 
-/// Annotations that controllers and users set on Applications. Templates never control these annotations.
+/// Annotations that controllers and users set on Applications. Templates never control them.
 const PRESERVED: [&str; 4] = [
     "notified.notifications.argoproj.io",
     REFRESH_ANNOTATION,
@@ -23,7 +23,7 @@ const PRESERVED: [&str; 4] = [
     DELETION_APPROVED,
 ];
 
-/// Normalizes a specification for comparison: removes empty fields and adds defaults.
+/// Normalizes a spec for comparison: drops empty fields and adds defaults.
 pub fn normalize_spec(spec: &ApplicationSpec) -> ApplicationSpec {
     let mut spec = spec.clone();
     if spec.project.is_empty() {
@@ -45,9 +45,8 @@ fn remove_empty_blocks(source: &mut ApplicationSource) {
     source.directory = source.directory.take().filter(|directory| *directory != Default::default());
 }
 
-/// Returns the desired Application: the generated Application, owned by the ApplicationSet and in its
-/// namespace. In a progressive sync, automated sync is disabled. An operation or a status in the template is
-/// ignored.
+/// Returns the desired Application: the generated one, owned by the ApplicationSet and in its namespace. In a
+/// progressive sync, automated sync is turned off. An operation or a status in the template is ignored.
 pub(crate) fn desired_application(
     set: &ApplicationSet,
     generated: &Application,
@@ -80,7 +79,7 @@ pub(crate) struct PreservedContent<'a> {
     ignored: Option<Comparer>,
 }
 
-/// Error when merging an existing Application with the generated one.
+/// Error from merging an existing Application with the generated one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid after the fields in ignoreApplicationDifferences are restored: {0}")]
 pub struct MergeError(String);
@@ -90,7 +89,7 @@ impl<'a> PreservedContent<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if any rule is invalid, because the fields that the rule preserves would be lost.
+    /// Fails if any rule is invalid, because the fields it preserves would be lost.
     pub fn from_appset(
         set: &'a ApplicationSet,
         options: &'a AppSetRuleOptions,
@@ -121,14 +120,14 @@ impl<'a> PreservedContent<'a> {
         let (given, there) = (&desired.metadata, &live.metadata);
         wanted.metadata.annotations =
             merge_preserved(&given.annotations, &there.annotations, &self.annotations);
-        // A comparison removes the refresh annotation. If an update restored the annotation, the Application
-        // would be compared endlessly.
+        // Comparisons remove the refresh annotation. If an update restored it, the Application would be
+        // compared forever.
         if !there.annotations.contains_key(REFRESH_ANNOTATION) {
             wanted.metadata.annotations.remove(REFRESH_ANNOTATION);
         }
         wanted.metadata.labels = merge_preserved(&given.labels, &there.labels, &self.labels);
-        // Comparisons manage the finalizers for deletion hooks. If updates changed these finalizers too, the
-        // two writers would overwrite each other forever.
+        // Comparisons manage the finalizers for deletion hooks. If updates changed them too, the two would
+        // overwrite each other forever.
         let is_hook = |one: &&String| is_own_finalizer(one) && !is_resources_finalizer(one);
         let is_given = |one: &&String| !is_hook(one) || there.finalizers.contains(one);
         let others = there.finalizers.iter().filter(is_hook).filter(|one| !given.finalizers.contains(one));

@@ -13,7 +13,7 @@ const NAMES_SHOWN_MAX: usize = 10;
 /// Valid strategies.
 const STRATEGIES: [&str; 2] = ["AllAtOnce", "RollingSync"];
 
-/// Returns a message for each setting that has no effect, including the reason.
+/// Returns a message for each setting that has no effect, with the reason.
 pub fn ignored_settings(set: &ApplicationSet, options: &AppSetRuleOptions) -> Vec<String> {
     let unknown = set.unknown_fields();
     let unknown =
@@ -27,8 +27,8 @@ pub fn ignored_settings(set: &ApplicationSet, options: &AppSetRuleOptions) -> Ve
     all.chain(negative_max_updates(set)).collect()
 }
 
-/// Returns a message for each step with a negative `maxUpdate`. As in Argo CD, a negative value counts as 0,
-/// so users must sync the Applications one by one.
+/// Returns a message for each step with a negative `maxUpdate`. As in Argo CD, that counts as 0, so users
+/// must sync the Applications one by one.
 fn negative_max_updates(set: &ApplicationSet) -> Vec<String> {
     let Some(strategy) = &set.spec.strategy else { return Vec::new() };
     let rolling = strategy.rolling_sync.iter().map(|sync| ("rollingSync", "synced", &sync.steps));
@@ -45,8 +45,7 @@ fn negative_max_updates(set: &ApplicationSet) -> Vec<String> {
     all.collect()
 }
 
-/// Returns a message for each annotation that resembles a known annotation but has no effect on an
-/// ApplicationSet.
+/// Returns a message for each annotation that looks like a known one but has no effect on an ApplicationSet.
 fn ineffective_annotations(set: &ApplicationSet) -> impl Iterator<Item = String> {
     let names = set.metadata.annotations.keys();
     names
@@ -54,7 +53,7 @@ fn ineffective_annotations(set: &ApplicationSet) -> impl Iterator<Item = String>
         .take(NAMES_SHOWN_MAX)
 }
 
-/// Returns the reason why the Applications aren't synced step by step although the strategy suggests it.
+/// Returns the reason the Applications aren't synced step by step although the strategy suggests it.
 fn ineffective_strategy(set: &ApplicationSet, options: &AppSetRuleOptions) -> Option<String> {
     let strategy = set.spec.strategy.as_ref()?;
     let kind = strategy.kind.as_str();
@@ -78,7 +77,7 @@ fn ineffective_strategy(set: &ApplicationSet, options: &AppSetRuleOptions) -> Op
     }
 }
 
-/// Returns a message if rollout settings have no effect because there are no steps.
+/// Returns a message if rollout settings have no effect for lack of steps.
 fn ineffective_rollout_annotation(set: &ApplicationSet) -> Option<String> {
     let is_annotated = set.metadata.annotations.contains_key(ROLLOUT_ANNOTATION);
     (is_annotated && rolling_steps(set).is_empty()).then(|| {

@@ -1,4 +1,4 @@
-//! Rules for ApplicationSets as pure functions. The functions take the resource, its output, the existing
+//! Rules for ApplicationSets as pure functions: they take the resource, its output, the existing
 //! Applications, the known projects and clusters, and the time, and return the changes to write.
 //!
 //! | module | content |

@@ -53,8 +53,7 @@ impl JsonSchema for MaxDeletions {
 }
 
 impl MaxDeletions {
-    /// Returns the limit for the given number of Applications. A percentage always permits at least one
-    /// deletion.
+    /// Returns the limit for this many Applications. A percentage always permits at least one deletion.
     pub(crate) fn limit_for(self, members: usize) -> usize {
         let members = u32::try_from(members).unwrap_or(u32::MAX);
         usize::try_from(self.0.limit_for(members)).unwrap_or(usize::MAX)

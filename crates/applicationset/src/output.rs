@@ -11,30 +11,30 @@ use crate::status::{ConditionReason, ReconcileFailure};
 pub struct AppSetOutput {
     /// Generated Applications, by name.
     pub applications: BTreeMap<String, Application>,
-    /// Rejected names with the reasons, such as a duplicate or invalid name. Existing Applications with a
-    /// rejected name are not changed.
+    /// Rejected names with the reasons, such as duplicate or invalid names. Existing Applications of that
+    /// name are left alone.
     pub rejected: BTreeMap<String, String>,
-    /// Generators that produced no output, with the reasons. A missing Application may come from one of these
-    /// generators, so it may still be wanted.
+    /// Generators that produced no output, with the reasons. A missing Application may have come from one of
+    /// them, so it may still be wanted.
     pub without_output: Vec<String>,
-    /// Errors of failed generators. A missing Application may come from one of these generators, so it may
-    /// still be wanted.
+    /// Errors of failed generators. A missing Application may have come from one of them, so it may still be
+    /// wanted.
     pub errors: Vec<String>,
-    /// Warnings about parameters that are missing in the Applications.
+    /// Warnings about parameters that are missing from the Applications.
     pub warnings: Vec<String>,
 }
 
 impl AppSetOutput {
-    /// Returns the reason why a missing Application may still be wanted, or `None` if the output is complete.
+    /// Returns the reason a missing Application may still be wanted, or `None` if the output is complete.
     pub(crate) fn uncertainty_reason(&self) -> Option<String> {
         let refused = || self.rejected.first_key_value().map(|(name, why)| format!("{name} {why}"));
         // A missing Application may have been rejected, for example because its name is misspelled.
         self.errors.first().or(self.without_output.first()).cloned().or_else(refused)
     }
 
-    /// If the output is incomplete, rejects the names that the last complete output rejected. The cause of a
-    /// rejection may be in the missing part. For example, one of two Applications with the same name would
-    /// look unique if the other were missing.
+    /// If the output is incomplete, rejects the names that the last complete output rejected, because the
+    /// cause may be in the missing part. For example, one of two Applications of the same name looks unique
+    /// if the other is missing.
     pub fn keep_rejected(&mut self, before: &BTreeMap<String, String>) {
         if self.errors.is_empty() && self.without_output.is_empty() {
             return;
@@ -46,7 +46,7 @@ impl AppSetOutput {
         }
     }
 
-    /// Returns the failure of the generators, to report in the conditions.
+    /// Returns the generators' failure to report in the conditions.
     pub(crate) fn failure(&self) -> Option<ReconcileFailure> {
         let all = self.errors.join("; ");
         let message = format!(

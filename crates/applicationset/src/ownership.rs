@@ -1,12 +1,11 @@
-//! Ownership of Applications. As everywhere in Kubernetes, the owner reference determines the owner: an
-//! ApplicationSet changes or deletes only Applications that it owns. If the reference is lost, the
-//! ApplicationSet can adopt its Applications again, because an annotation also identifies the ApplicationSet.
+//! Ownership of Applications. As everywhere in Kubernetes, the owner reference decides: an ApplicationSet
+//! changes or deletes only Applications that it owns. If the reference is lost, it can adopt them again,
+//! because an annotation names the ApplicationSet as well.
 
 use serde_json::{Value, json};
 use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, ObjectMeta};
 
-/// Annotation that contains the name of an Application's ApplicationSet, which may adopt the Application if
-/// it has no owner.
+/// Names an Application's ApplicationSet, which may adopt the Application if it has no owner.
 pub const APPSET_ANNOTATION: &str = "tidegate.dev/application-set";
 const OWNER_REFERENCES: &str = "ownerReferences";
 const KIND: &str = "ApplicationSet";
@@ -22,7 +21,7 @@ pub enum Owner {
     Unowned,
 }
 
-/// Returns the owner of an Application in the ApplicationSet's namespace. A recreated ApplicationSet with the
+/// Returns the owner of an Application in the ApplicationSet's namespace. A recreated ApplicationSet of the
 /// same name counts as the same owner.
 pub fn owner_of(set: &ApplicationSet, application: &Application) -> Owner {
     let Some(controller) = controller_reference(application) else { return Owner::Unowned };
@@ -50,12 +49,12 @@ fn controller_reference(application: &Application) -> Option<&Value> {
     owner_references(&application.metadata).find(|one| one.get("controller") == Some(&Value::Bool(true)))
 }
 
-/// Returns true if the ApplicationSet may adopt an Application that has no owner.
+/// Returns true if the ApplicationSet may adopt an Application without an owner.
 pub(crate) fn may_adopt(set: &ApplicationSet, application: &Application) -> bool {
     application.annotation(APPSET_ANNOTATION) == Some(set.metadata.name.as_str())
 }
 
-/// Makes the ApplicationSet the controlling owner, in addition to any other owner references, and adds the
+/// Makes the ApplicationSet the controlling owner, next to any other owner references, and adds the
 /// annotation.
 pub(crate) fn set_owner(set: &ApplicationSet, metadata: &mut ObjectMeta) {
     add_appset_annotation(set, metadata);
@@ -78,8 +77,8 @@ fn add_appset_annotation(set: &ApplicationSet, metadata: &mut ObjectMeta) {
     metadata.annotations.insert(APPSET_ANNOTATION.to_owned(), set.metadata.name.clone());
 }
 
-/// Returns the Application without the owner reference to its ApplicationSet, so that the Application
-/// outlives the ApplicationSet. An ApplicationSet with the same name may adopt the Application later.
+/// Removes an Application's owner reference to its ApplicationSet, so that it outlives the ApplicationSet. An
+/// ApplicationSet of the same name may adopt it later.
 pub fn without_owner(set: &ApplicationSet, application: &Application) -> Application {
     let mut free = application.clone();
     let others: Vec<Value> =

@@ -1,5 +1,5 @@
-//! Previews of progressive syncs and deletions, computed by the state machines that execute them. For a
-//! preview, a machine is started but not run any further.
+//! Previews of progressive syncs and deletions, computed by the state machines that execute them: a machine
+//! is started, but not run any further.
 
 use std::collections::BTreeMap;
 
@@ -136,19 +136,19 @@ pub enum RetainedKind {
 ///
 /// # Errors
 ///
-/// Returns an error if two Applications have the same name.
+/// Fails if two Applications have the same name.
 pub fn preview_rollout(request: rollout::Request, at: Timestamp) -> Result<RolloutView, PreviewError> {
     let state = start_machine::<ProgressiveSync>(&rollout::Input::Begin(Box::new(request)), at)?;
     rollout::view(&state).ok_or_else(nothing_to_preview)
 }
 
 /// Returns the changes that a reconciliation would make to an ApplicationSet's Applications, with the step
-/// that selects each Application. `existing` contains all existing Applications, including those that the
-/// ApplicationSet doesn't own. Without a progressive sync, there are no steps.
+/// that selects each of them. `existing` are all existing Applications, including those of other owners.
+/// Without a progressive sync, there are no steps.
 ///
 /// # Errors
 ///
-/// Returns an error if a step or the deletion order is invalid.
+/// Fails if a step or the deletion order is invalid.
 pub fn preview_members(
     set: &ApplicationSet,
     generated: &AppSetOutput,
@@ -183,18 +183,18 @@ pub fn preview_members(
     Ok(preview)
 }
 
-/// Returns the number of the step that selects an Application. Steps start at 1.
+/// Returns the number of the step that selects an Application, counting from 1.
 fn step_of(steps: &[Step], application: &Application) -> Option<u32> {
     let expressions = steps.iter().map(|step| step.expressions.as_slice());
     assign_step(expressions, &application.metadata.labels).step.map(|step| step.saturating_add(1))
 }
 
-/// Returns the preview of deleting an ApplicationSet's Applications. Applications that exist only in the
-/// output don't have a UID yet.
+/// Returns the preview of deleting an ApplicationSet's Applications. Those that exist only in the output have
+/// no UID yet.
 ///
 /// # Errors
 ///
-/// Returns an error if the order is invalid or if two Applications have the same name.
+/// Fails if the order is invalid or if two Applications have the same name.
 pub fn preview_deletion<'a>(
     set: &ApplicationSet,
     members: impl IntoIterator<Item = &'a Application>,
@@ -223,13 +223,12 @@ pub fn preview_deletion<'a>(
     Ok(DeletionPreview { deletion: preview_ordered_deletion(set, members, at)?, kept: kept.collect() })
 }
 
-/// Returns true if an Application's objects are kept when the ApplicationSet deletes the Application.
+/// Returns true if an Application's objects are kept when the ApplicationSet deletes it.
 pub fn retains_objects(set: &ApplicationSet, member: &Application) -> bool {
     object_retention_reason(set, member).is_some()
 }
 
-/// Returns the reason why an Application's objects are kept when the Application is deleted along with its
-/// ApplicationSet.
+/// Returns the reason an Application's objects are kept when it is deleted along with its ApplicationSet.
 fn object_retention_reason(set: &ApplicationSet, member: &Application) -> Option<String> {
     let has_finalizer = member.metadata.finalizers.iter().any(|one| is_resources_finalizer(one));
     let missing = || (!has_finalizer).then(|| format!("no finalizer {RESOURCES_FINALIZER}"));

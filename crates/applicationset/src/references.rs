@@ -1,4 +1,4 @@
-//! Checks that the projects and clusters that Applications refer to exist.
+//! Checks that the projects and clusters of Applications exist.
 
 use tidegate_application::project::DEFAULT_PROJECT;
 use tidegate_model::argo::{Application, ApplicationDestination, ApplicationSpec};
@@ -7,11 +7,11 @@ use tidegate_model::argo::{Application, ApplicationDestination, ApplicationSpec}
 pub trait References {
     /// Returns true if a project exists. [`DEFAULT_PROJECT`] always exists.
     fn has_project(&self, name: &str) -> bool;
-    /// Checks that a destination identifies exactly one cluster. The cluster may be unreachable.
+    /// Checks that a destination identifies a single cluster. It need not be reachable.
     ///
     /// # Errors
     ///
-    /// Returns an error if the destination doesn't identify one cluster.
+    /// Fails if the destination doesn't identify a single cluster.
     fn check_destination(&self, destination: &ApplicationDestination) -> Result<(), UnresolvedCluster>;
 }
 
@@ -37,8 +37,7 @@ pub enum InvalidReference {
     Destination(UnresolvedCluster),
 }
 
-/// Checks that an Application's project and cluster exist. Permissions are checked later, when the
-/// Application is synced.
+/// Checks that an Application's project and cluster exist. Permissions are checked later, when it is synced.
 pub(crate) fn check_references(
     spec: &ApplicationSpec,
     known: &dyn References,
@@ -49,7 +48,7 @@ pub(crate) fn check_references(
     known.check_destination(&spec.destination).map_err(InvalidReference::Destination)
 }
 
-/// Returns a message if an Application's cluster has been removed permanently, so its objects can't be
+/// Returns a message if an Application's cluster has been removed for good, so that its objects can't be
 /// deleted.
 pub(crate) fn lost_cluster_reason(application: &Application, known: &dyn References) -> Option<String> {
     match known.check_destination(&application.spec.destination) {

@@ -28,7 +28,7 @@ pub enum ReconcileOutcome {
     Complete,
 }
 
-/// Returns the delay until the next scheduled reconciliation, or `None` if none is needed.
+/// Returns the delay before the next scheduled reconciliation, or `None` if there is none.
 pub fn requeue_delay(
     set: &ApplicationSet,
     ended: ReconcileOutcome,

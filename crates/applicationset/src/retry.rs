@@ -1,12 +1,11 @@
-//! Requests to restart a finished rollout or deletion. The ApplicationSet stores the requester and the reason
-//! until the restart. The request therefore survives a crash, and the record of the new rollout or deletion
-//! contains the requester.
+//! Requests to restart a finished rollout or deletion. The ApplicationSet keeps the requester and the reason
+//! until the restart, so that the request survives a crash and the new run's record names the requester.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::argo::{ApplicationSet, Time};
 use tidegate_model::{Requester, StreamId, Timestamp};
 
-/// Annotation on an ApplicationSet: the requester of a retry. Only the controller writes it.
+/// The requester of a retry. Written only by the controller.
 pub const RETRY_ANNOTATION: &str = "tidegate.dev/retry-requested-by";
 
 /// All annotations that a retry request consists of.
@@ -30,7 +29,7 @@ impl RetryAnnotation {
         Self { by: by.to_owned(), reason: reason.to_owned(), at, after }
     }
 
-    /// Returns the ApplicationSet's request if no newer rollout or deletion has started since the request.
+    /// Returns the ApplicationSet's request if no newer rollout or deletion has started since.
     pub fn from_appset(set: &ApplicationSet, newest: Option<StreamId>) -> Option<Self> {
         let found: Self = serde_json::from_str(set.metadata.annotations.get(RETRY_ANNOTATION)?).ok()?;
         (found.after == newest && !found.by.is_empty()).then_some(found)
@@ -46,7 +45,7 @@ impl RetryAnnotation {
         self.at.timestamp()
     }
 
-    /// Returns the requester and the reason in the format that the log uses.
+    /// Returns the requester and the reason as the log stores them.
     pub fn requester_text(&self) -> String {
         self.requester().to_text()
     }
@@ -62,8 +61,8 @@ impl RetryAnnotation {
     }
 }
 
-/// Removes the request from the ApplicationSet, after the restart or if there is nothing to restart. Returns
-/// `None` if there is no request.
+/// Removes the request from the ApplicationSet, after the restart or because there is nothing to restart.
+/// Returns `None` if there is no request.
 pub fn without_retry(set: &ApplicationSet) -> Option<ApplicationSet> {
     set.metadata.annotations.contains_key(RETRY_ANNOTATION).then(|| {
         let mut without = set.clone();
@@ -72,7 +71,7 @@ pub fn without_retry(set: &ApplicationSet) -> Option<ApplicationSet> {
     })
 }
 
-/// Copies the request to an ApplicationSet that was read again from its file.
+/// Copies the request to an ApplicationSet that was reread from its file.
 pub fn carry_over_retry(known: &ApplicationSet, read: &mut ApplicationSet) {
     if let Some(value) = known.metadata.annotations.get(RETRY_ANNOTATION) {
         read.metadata.annotations.insert(RETRY_ANNOTATION.to_owned(), value.clone());

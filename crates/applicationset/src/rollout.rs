@@ -1,8 +1,8 @@
-//! Rules for starting progressive syncs, and for the inputs of running progressive syncs.
+//! Rules for starting progressive syncs, and the inputs of running ones.
 //!
-//! A rollout has a target for each Application that a step selects: the Application's specification and the
-//! current revisions of its sources. Different targets mean a different rollout. The Applications' operations
-//! don't affect the targets.
+//! A rollout has a target for each Application that a step selects: its spec and the current revisions of its
+//! sources. Different targets make a different rollout. The Applications' operations don't affect the
+//! targets.
 
 mod annotation;
 mod not_running;
@@ -32,15 +32,14 @@ pub use targets::{TargetIdentities, awaited_comparison_message, target_revisions
 /// Requester of rollouts, as recorded in the log and in the Applications.
 pub const ROLLOUT_REQUESTER: &str = SyncRequest::ROLLOUT_REQUESTER;
 
-/// Parts of an Application's current state that rollouts need.
+/// The parts of an Application's current state that rollouts need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownMember {
-    /// Current revisions, one per source. These are commits rather than branches.
+    /// Current revisions, one per source: commits rather than branches.
     pub revisions: Vec<String>,
     /// State that was deployed last, if any.
     pub deployed: Option<DeployedState>,
-    /// Operation that brought the Application to its target, if the Application has remained Synced and
-    /// Healthy since then.
+    /// The operation that brought the Application to its target, if it has remained Synced and Healthy since.
     pub completed_by: Option<OperationId>,
 }
 
@@ -68,8 +67,8 @@ impl RolloutRequestError {
     }
 }
 
-/// Returns the Applications that take part in a progressive sync: those that match the output, or will match
-/// it after the pending changes. Rejected and deleted Applications are excluded, so they don't block the
+/// Returns the Applications that take part in a progressive sync: those that match the output, or will once
+/// the pending changes are made. Rejected and deleted Applications are left out so that they don't block the
 /// sync.
 pub fn participants<'a>(
     generated: &'a AppSetOutput,
@@ -84,15 +83,15 @@ pub fn participants<'a>(
 ///
 /// # Errors
 ///
-/// Returns an error if a step or the annotation is invalid.
+/// Fails if a step or the annotation is invalid.
 pub(crate) fn check_steps(set: &ApplicationSet) -> Result<(), RolloutRequestError> {
     let steps = parse_steps("spec.strategy.rollingSync", rolling_steps(set))?;
     annotation::apply_annotation(set, steps, Cases::default())?;
     Ok(())
 }
 
-/// Returns the progressive sync that an ApplicationSet requests, based on the generated labels. `cases`
-/// contains the service's defaults.
+/// Returns the progressive sync that an ApplicationSet calls for, based on the generated labels. `cases` are
+/// the service's defaults.
 pub fn rollout_request<'a>(
     set: &ApplicationSet,
     targets: &TargetIdentities,
@@ -136,7 +135,7 @@ pub fn rollout_request<'a>(
     })
 }
 
-/// Returns the name of an ApplicationSet as used in the log: `namespace/name`.
+/// Returns an ApplicationSet's name in the log: `namespace/name`.
 pub fn qualified_name(set: &ApplicationSet) -> String {
     format!("{}/{}", set.metadata.namespace_or_default(), set.metadata.name)
 }
@@ -165,7 +164,7 @@ pub enum RolloutStepDue {
 }
 
 /// Decides whether to start a new rollout. `last` is the ApplicationSet's newest rollout, finished or not.
-/// `is_asked` is true if a user requests a rollout even though the targets are unchanged.
+/// `is_asked` is true if a user requests a rollout although the targets are unchanged.
 pub fn next_rollout_step(request: Request, last: Option<&State>, is_asked: bool) -> RolloutStepDue {
     let is_done = selected_members(&request.steps, &request.members).all(|member| member.done_by.is_some());
     let begins = match last.and_then(State::rollout) {
@@ -183,8 +182,7 @@ pub fn next_rollout_step(request: Request, last: Option<&State>, is_asked: bool)
     if begins && !is_done { RolloutStepDue::Start(Box::new(request)) } else { RolloutStepDue::Nothing }
 }
 
-/// Returns true if any Application has a target that the rollout neither started with nor received while it
-/// was running.
+/// Returns true if any Application has a target that the rollout neither started with nor received later.
 fn has_other_targets(rollout: &Rollout, request: &Request) -> bool {
     selected_members(&request.steps, &request.members).any(|member| {
         let known = rollout.members.get(&member.name).filter(|known| known.progress != Progress::Gone);
@@ -192,15 +190,13 @@ fn has_other_targets(rollout: &Rollout, request: &Request) -> bool {
     })
 }
 
-/// Returns true if the rollout ended because the targets changed. The targets may have changed back since
-/// then.
+/// Returns true if the rollout stopped because the targets changed. They may have changed back since.
 fn was_interrupted(rollout: &Rollout) -> bool {
     rollout.outcome.as_ref().is_some_and(|outcome| outcome.end == End::Superseded)
 }
 
 /// Returns true if an Application no longer has the target that the rollout brought it to. Applications that
-/// the rollout never brought to their targets are excluded, because users have already decided what to do
-/// with these Applications.
+/// never reached their targets don't count, because users have already decided what to do with them.
 fn has_departed_member(rollout: &Rollout, request: &Request) -> bool {
     selected_members(&request.steps, &request.members).filter(|member| member.done_by.is_none()).any(
         |member| {

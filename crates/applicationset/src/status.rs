@@ -33,7 +33,7 @@ pub struct ReconciledState<'a> {
 /// State of an ApplicationSet's progressive sync.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RolloutStatus {
-    /// The state is unknown, so the recorded status of each existing Application is kept.
+    /// Unknown, so the recorded status of each existing Application is kept.
     #[default]
     Unknown,
     /// The state is known.
@@ -78,8 +78,8 @@ pub fn new_status(
     (status != *before).then_some(status)
 }
 
-/// Returns entries for an ApplicationSet's Applications, limited to the maximum number of entries, and the
-/// total number of Applications.
+/// Returns the entries for an ApplicationSet's Applications, up to the maximum, and the total number of
+/// Applications.
 fn resource_entries(seen: &ReconciledState<'_>, options: &AppSetRuleOptions) -> (Vec<ResourceStatus>, i64) {
     let mut members = seen.members.clone();
     members.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));

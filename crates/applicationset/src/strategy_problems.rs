@@ -1,4 +1,4 @@
-//! Errors in an ApplicationSet's strategy, which don't depend on its Applications.
+//! Errors in an ApplicationSet's strategy that don't depend on its Applications.
 
 use tidegate_model::argo::ApplicationSet;
 
@@ -7,8 +7,8 @@ use crate::deletion_order::deletion_order;
 use crate::rollout::check_steps;
 use crate::sync_policy::{AppSetRuleOptions, is_progressive};
 
-/// Returns the errors in the steps of the progressive sync, in the deletion order and in the limit on
-/// simultaneous deletions. Each error stops syncs or deletions until it is fixed.
+/// Returns the errors in the progressive sync's steps, the deletion order, and the limit on simultaneous
+/// deletions. Each of them stops syncs or deletions until it is fixed.
 pub fn strategy_problems(set: &ApplicationSet, options: &AppSetRuleOptions) -> Vec<String> {
     let rollout = is_progressive(set, options).then(|| check_steps(set)).and_then(Result::err);
     let problems = [

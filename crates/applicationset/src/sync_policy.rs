@@ -55,7 +55,7 @@ impl Default for AppSetRuleOptions {
     }
 }
 
-/// Changes that are allowed to existing Applications. Missing Applications are always created.
+/// Changes that may be made to existing Applications. Missing Applications are always created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllowedChanges {
     /// True if updates are allowed.
@@ -75,7 +75,7 @@ pub fn allowed_changes(set: &ApplicationSet, options: &AppSetRuleOptions) -> All
     AllowedChanges { update, delete }
 }
 
-/// Returns the policy that applies, and a description of the setting that contains it.
+/// Returns the effective policy, and the setting that it comes from.
 fn effective_policy(set: &ApplicationSet, options: &AppSetRuleOptions) -> (ApplicationsSync, &'static str) {
     let own = set.spec.sync_policy.as_ref().and_then(|policy| policy.applications_sync);
     let may_override = options.policy_override.unwrap_or(options.policy.is_none());
@@ -84,8 +84,7 @@ fn effective_policy(set: &ApplicationSet, options: &AppSetRuleOptions) -> (Appli
     own.or(of_all).unwrap_or_default()
 }
 
-/// Returns the reason why an ApplicationSet's Applications must not be deleted, or `None` if they may be
-/// deleted.
+/// Returns the reason an ApplicationSet's Applications must not be deleted, or `None` if they may be.
 pub(crate) fn deletion_refusal(set: &ApplicationSet, options: &AppSetRuleOptions) -> Option<String> {
     let (policy, who) = effective_policy(set, options);
     let word = serde_json::to_value(policy).ok()?.as_str()?.to_owned();

@@ -9,7 +9,7 @@ use tidegate_model::argo::{
 use crate::generators::has_generator;
 use crate::webhook_matching;
 
-/// Annotation that requests a reconciliation of an ApplicationSet. The reconciliation removes the annotation.
+/// Requests a reconciliation of an ApplicationSet, which then removes the annotation.
 pub const REFRESH_ANNOTATION: &str = "argocd.argoproj.io/application-set-refresh";
 
 /// Effect that a change has on an ApplicationSet.
@@ -28,8 +28,8 @@ pub fn is_refresh_requested(set: &ApplicationSet) -> bool {
     set.metadata.annotations.contains_key(REFRESH_ANNOTATION)
 }
 
-/// Returns the effect of a change to an ApplicationSet. The controller writes the status itself, so status
-/// changes have no effect.
+/// Returns the effect of a change to an ApplicationSet. Status changes have none, because the controller
+/// writes the status itself.
 pub fn trigger_of_appset(before: Option<&ApplicationSet>, now: Option<&ApplicationSet>) -> ReconcileTrigger {
     let (Some(before), Some(now)) = (before, now) else { return ReconcileTrigger::Reconcile };
     let (old, new) = (&before.metadata, &now.metadata);
@@ -39,7 +39,7 @@ pub fn trigger_of_appset(before: Option<&ApplicationSet>, now: Option<&Applicati
         && other_finalizers(old) == other_finalizers(new)
         && (has_finalizer(new) || !has_finalizer(old))
         && old.deletion_timestamp == new.deletion_timestamp;
-    // The controller itself removes the annotation, so its removal isn't a change.
+    // The controller itself removes the annotation, so that isn't a change.
     let is_done = is_refresh_requested(before) && !is_refresh_requested(now);
     let without = |set: &ApplicationSet| {
         let mut annotations = set.metadata.annotations.clone();
@@ -55,8 +55,7 @@ pub fn trigger_of_appset(before: Option<&ApplicationSet>, now: Option<&Applicati
     }
 }
 
-/// Returns true if the finalizer is present. The controller itself adds the finalizer, but only other clients
-/// remove it.
+/// Returns true if the finalizer is present. The controller itself adds it; only other clients remove it.
 fn has_finalizer(one: &ObjectMeta) -> bool {
     one.finalizers.iter().any(|finalizer| finalizer == RESOURCES_FINALIZER)
 }
@@ -65,8 +64,8 @@ fn other_finalizers(one: &ObjectMeta) -> Vec<&String> {
     one.finalizers.iter().filter(|finalizer| *finalizer != RESOURCES_FINALIZER).collect()
 }
 
-/// Returns the effect that a change to an Application has on its ApplicationSet. Usually, the controller
-/// itself made the change.
+/// Returns the effect of a change to an Application on its ApplicationSet. The controller usually made the
+/// change itself.
 pub fn trigger_of_application(before: Option<&Application>, now: Option<&Application>) -> ReconcileTrigger {
     let (before, now) = match (before, now) {
         (Some(before), Some(now)) => (before, now),
@@ -90,9 +89,9 @@ pub fn trigger_of_application(before: Option<&Application>, now: Option<&Applica
     }
 }
 
-/// Returns true if a webhook event may change the output of the generators, including nested generators.
-/// `allows` checks whether a version satisfies a constraint. A template expression may match any name, and
-/// the inputs of plugins are unknown, so both count as affected.
+/// Returns true if a webhook event may change the output of the generators, nested ones included. `allows`
+/// checks a version against a constraint. A template expression may match any name, and the inputs of plugins
+/// are unknown, so both count as affected.
 pub fn is_affected_by_event(
     set: &ApplicationSet,
     told: &WebhookChanges,

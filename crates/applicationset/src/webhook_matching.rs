@@ -3,7 +3,7 @@
 use tidegate_application::webhook_events::{ChangeSubject, RepositoryChange, ScmService};
 use tidegate_model::argo::{PullRequestGenerator, ScmGenerator};
 
-/// Returns true if the repository or branch in an event belongs to an owner that a generator searches.
+/// Returns true if the event's repository or branch belongs to an owner that the generator searches.
 pub(crate) fn matches_provider(scm: &ScmGenerator, news: &RepositoryChange) -> bool {
     if news.subject != ChangeSubject::Repository {
         return false;
@@ -31,7 +31,7 @@ pub(crate) fn matches_provider(scm: &ScmGenerator, news: &RepositoryChange) -> b
         })
 }
 
-/// Returns true if the pull request in an event belongs to a generator's repository.
+/// Returns true if the event's pull request belongs to the generator's repository.
 pub(crate) fn matches_pull_requests(requests: &PullRequestGenerator, news: &RepositoryChange) -> bool {
     if news.subject != ChangeSubject::PullRequests {
         return false;

@@ -1,9 +1,9 @@
 //! Actor for one ApplicationSet. Manages the ApplicationSet's resource and running machines.
 //!
-//! A reconcile pass ([`reconcile`](super::reconcile)) runs alongside the actor, so that the actor remains
-//! responsive. The pass sends its result as a message. Long-running work is done by a state machine in the
-//! engine: a rollout or a teardown. The actor starts the machine, informs it about changes to the
-//! ApplicationSet, and publishes its status.
+//! A reconcile pass ([`reconcile`](super::reconcile)) runs alongside the actor, which stays responsive, and
+//! reports back with a message. Long-running work, a rollout or a teardown, is done by a state machine in the
+//! engine. The actor starts the machine, tells it about changes to the ApplicationSet, and publishes its
+//! status.
 
 mod delete;
 mod deletion_release;
@@ -48,30 +48,29 @@ use super::reconcile::{ReconcileInput, ReconcileResult, run_pass};
 use super::shared::AppSetShared;
 use super::{cache_key, members, write_failure};
 
-/// Pause after a pass while Applications keep changing, as a multiple of the last pass's duration. The pause
-/// is at least `REST_MIN`. It is at most `REST_MAX`, because a pass may wait several minutes for other
-/// servers.
+/// Pause after a pass while Applications keep changing, as a multiple of the pass's duration. It is at least
+/// `REST_MIN`, and at most `REST_MAX` because a pass may wait minutes for other servers.
 const REST_FACTOR: u32 = 4;
 const REST_MIN: Duration = Duration::from_millis(500);
 const REST_MAX: Duration = Duration::from_secs(10);
 /// Delay before the next pass if no event reports the result of a write.
 const EVENT_DELAY_MAX: Duration = Duration::from_secs(5);
-/// Maximum time that the targets of a progressive sync may remain undetermined.
+/// Maximum time for which the targets of a progressive sync may stay undetermined.
 const RESOLUTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// Delay before another attempt to compare an Application's manifests with its target's manifests.
+/// Delay before retrying to compare an Application's manifests with its target's.
 const COMPARED_AGAIN_AFTER: Duration = Duration::from_secs(30);
-/// Delay before repeating a write that the store rejected.
+/// Delay before retrying a write that the store rejected.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Minimum interval between computations of the status.
 const STATUS_INTERVAL: Duration = Duration::from_millis(200);
 /// Minimum interval between writes of a resource's status.
 const WRITE_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Minimum interval between status writes for each Application in the ApplicationSet. The total is limited to
-/// `WRITE_INTERVAL_MAX`.
+/// Minimum interval between status writes per Application in the ApplicationSet, up to `WRITE_INTERVAL_MAX`
+/// in total.
 const WRITE_INTERVAL_PER_MEMBER: Duration = Duration::from_millis(10);
 const WRITE_INTERVAL_MAX: Duration = Duration::from_secs(10);
 
-/// A scheduled message. Dropping it cancels the message, so at most one is pending.
+/// A scheduled message, canceled on drop so that at most one is pending.
 struct Alarm(AbortHandle);
 
 impl Drop for Alarm {
@@ -102,48 +101,47 @@ pub struct ActorArguments {
 
 pub struct ActorState {
     shared: Arc<AppSetShared>,
-    /// Supervisor, which forwards messages from machines. Machines can outlive this actor.
+    /// The supervisor, which forwards messages from machines because they can outlive this actor.
     supervisor: ActorRef<AppSetSupervisorMessage>,
     key: AppKey,
     set: ApplicationSet,
     /// Reason why the stored ApplicationSet can't be used.
     problem: Option<String>,
-    /// Last written state, and the time at which it was written.
+    /// Last written state, and when it was written.
     persisted: Option<ApplicationSet>,
     persisted_at: Timestamp,
     /// Time at which the status was last computed.
     status_computed_at: Timestamp,
-    /// Generated Applications, except those of failed generators. `None` before the first pass and if all
+    /// Generated Applications, without those of failed generators. `None` before the first pass or if all
     /// generators have failed.
     generated: Option<Arc<AppSetOutput>>,
     /// Rejected names and the reasons, from the last pass in which all generators succeeded.
     last_rejected: Arc<BTreeMap<String, String>>,
     /// Reason why the last pass failed.
     failure: Option<ReconcileFailure>,
-    /// Errors in the ApplicationSet itself that the last pass found.
+    /// Errors that the last pass found in the ApplicationSet itself.
     spec_problems: Vec<AppSetProblem>,
     /// Rejected Applications, each with the reason.
     refused: BTreeMap<String, String>,
     /// Applications that differ from the generated ones but aren't updated, each with the reason.
     unmanaged: BTreeMap<String, String>,
-    /// This ApplicationSet's Applications, based on their most recent change events.
+    /// This ApplicationSet's Applications as of their latest change events.
     members: BTreeMap<String, Arc<Application>>,
-    /// True if the ApplicationSet has been deleted or is about to be deleted. No more notifications are sent
-    /// then.
+    /// True once the ApplicationSet is deleted or about to be. No more notifications are sent then.
     is_released: bool,
     /// Kind of the next pass.
     trigger: ReconcileTrigger,
     /// True if the next pass must fetch new revisions from repositories.
     is_fresh: bool,
-    /// The running pass, and true if the pass runs the generators.
+    /// The running pass, and whether it runs the generators.
     running_pass: Option<(AbortHandle, bool)>,
-    /// Time until which changes to Applications don't start a pass.
+    /// End of the pause during which changes to Applications don't start a pass.
     quiet_until: Timestamp,
     /// Time of the next automatic generation.
     generate_at: Option<Timestamp>,
-    /// Time at which the targets of a progressive sync first couldn't be determined.
+    /// Time since when the targets of a progressive sync couldn't be determined.
     unresolved_since: Option<Timestamp>,
-    /// Time of the next pass, unless an earlier event reports a write or makes a comparison possible.
+    /// Time of the next pass, unless an event reports a write or makes a comparison possible before then.
     next_pass_by: Option<Timestamp>,
     /// Reasons why manifests couldn't be compared with the targets' manifests, by Application.
     awaited: BTreeMap<String, String>,
@@ -152,10 +150,9 @@ pub struct ActorState {
     member_status: Arc<Mutex<MemberStatusCache>>,
     teardowns: Teardowns,
     foreign_deletions: ForeignDeletions,
-    /// Request to retry a finished run. The resource contains this request until it is fulfilled.
+    /// Request to retry a finished run, which stays in the resource until it is fulfilled.
     requested_retry: Option<RetryAnnotation>,
-    /// Time at which to look up the machines in the log again, because at least one machine couldn't be
-    /// resumed.
+    /// When to look up the machines in the log again, because some of them couldn't be resumed.
     recall_at: Option<Timestamp>,
     alarm: Option<(Timestamp, Alarm)>,
     /// All running tasks. Stopping the actor aborts them.
@@ -279,8 +276,8 @@ impl ActorState {
         move || drop(supervisor.send_message(AppSetSupervisorMessage::Forward(key.clone(), message())))
     }
 
-    /// Sends a message when a machine ends. The machine itself doesn't report an end that another component
-    /// caused.
+    /// Sends a message when a machine finishes. The machine itself doesn't report this if another component
+    /// caused it.
     fn report_machine_end<M: Machine>(&self, running: RunningMachine<M>, message: fn() -> AppSetMessage) {
         let notify = self.change_notifier(message);
         tokio::spawn(async move {
@@ -306,17 +303,17 @@ impl ActorState {
             self.abort_pass();
             (self.trigger, self.is_fresh) = (ReconcileTrigger::Reconcile, true);
             self.quiet_until = Timestamp::default();
-            // The user who made the change may want to see the status immediately.
+            // The user who made the change may be waiting to see the status.
             self.status_computed_at = Timestamp::default();
         }
-        // An ApplicationSet that was deleted and created again with the same name doesn't inherit anything.
+        // An ApplicationSet that was deleted and recreated under the same name doesn't inherit anything.
         let is_same = appset.metadata.uid == self.set.metadata.uid;
         let status = if is_same { std::mem::take(&mut self.set.status) } else { appset.status.clone() };
         self.set = ApplicationSet { status, ..appset };
         self.problem = problem;
     }
 
-    /// Aborts the running pass, if any, and schedules it again.
+    /// Aborts the running pass, if any, and reschedules it.
     fn abort_pass(&mut self) {
         if let Some((looking, generates)) = self.running_pass.take() {
             looking.abort();
@@ -362,15 +359,15 @@ impl ActorState {
         self.recall_at = Some(self.now() + RETRY_DELAY);
     }
 
-    /// Schedules a lookup if the log may still contain a machine that failed to start.
+    /// Schedules a lookup if the log may still have a machine that failed to start.
     fn recall_after_failed_start(&mut self, error: &StartError) {
         if matches!(error, StartError::Machine(_)) {
             self.schedule_recall();
         }
     }
 
-    /// Looks up the machines in the log, if this is due because a machine couldn't be resumed. Returns true
-    /// if the machines have been determined.
+    /// Looks up the machines in the log if any couldn't be resumed and a retry is due. Returns true once all
+    /// of them are known.
     async fn recall_lost_machines(&mut self, myself: &ActorRef<AppSetMessage>) -> bool {
         let (now, Some(at)) = (self.now(), self.recall_at) else { return true };
         if now < at {
@@ -435,7 +432,7 @@ impl ActorState {
         (self.trigger, self.is_fresh) = (ReconcileTrigger::Ignore, self.is_fresh && !generates);
         let (shared, actor) = (Arc::clone(&self.shared), myself.clone());
         let looking = self.tasks.spawn(async move {
-            // A panic in a pass is reported like any other failure. If the pass was aborted, nothing is sent.
+            // A panic in a pass is reported like any other failure. An aborted pass sends nothing.
             let passed =
                 AssertUnwindSafe(run_pass(shared, input)).catch_unwind().await.unwrap_or_else(|_| {
                     let text =
@@ -458,8 +455,7 @@ impl ActorState {
 
     /// Handles a reconcile pass's result.
     async fn handle_pass(&mut self, pass: tokio::task::Id, passed: ReconcileResult) {
-        // A pass may already have sent its result when it was aborted. The result of the pass that replaced
-        // it hasn't arrived yet.
+        // An aborted pass may already have sent its result, while that of its replacement is yet to come.
         let Some((_, generates)) = self.running_pass.take_if(|(looking, _)| looking.id() == pass) else {
             return;
         };
@@ -518,8 +514,7 @@ impl ActorState {
         }
         let is_unresolved = matches!(request, Some(Err(RolloutRequestError::Unresolved(_))));
         match request {
-            // The rollout has finished since the pass observed it. Observe the status of all Applications one
-            // more time.
+            // The rollout has finished since the pass observed it, so observe all Applications once more.
             Some(Ok(_))
                 if saw_running_rollout && self.own_rollout().is_some_and(|last| last.is_finished()) =>
             {
@@ -548,7 +543,7 @@ impl ActorState {
     }
 
     /// Handles the reason why no progressive sync was requested. Undetermined targets are usually temporary,
-    /// so they are only an error if they persist.
+    /// so they only become an error if they persist.
     fn handle_request_error(&mut self, not: &RolloutRequestError) {
         let now = self.now();
         let since = *self.unresolved_since.get_or_insert(now);

@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 use tidegate_app_controller::reconcile_metrics::DURATION_BOUNDS;
 use tidegate_app_controller::resource_cache::ResourceCache;
 
-/// Status of all ApplicationSets. Cheap to clone: clones share their state.
+/// Status of all ApplicationSets. Cheap to clone; clones share their state.
 #[derive(Clone, Default)]
 pub struct AppSetCache {
     entries: Arc<ResourceCache<Arc<ApplicationSet>>>,
@@ -67,9 +67,8 @@ impl AppSetCache {
         self.lock_metrics().entry(key.clone()).or_default().pass_durations.observe(took);
     }
 
-    /// Records the condition that the progressive sync's current step is waiting for, the number of skipped
-    /// Applications, and a description of the wait. Returns true if the number and the description haven't
-    /// changed.
+    /// Records the progressive sync's current wait, the number of skipped Applications, and a description of
+    /// the wait. Returns true if the number and the description haven't changed.
     pub fn record_rollout(
         &self,
         key: &AppKey,

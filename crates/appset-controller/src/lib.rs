@@ -135,8 +135,8 @@ impl AppSetController {
             loop {
                 match told.recv().await {
                     Ok(told) => drop(to.send_message(AppSetSupervisorMessage::WebhookEvent(told))),
-                    // A missed webhook event only causes a delay, because the Applications are regularly
-                    // generated again.
+                    // Missing a webhook event only causes a delay, because the Applications are regenerated
+                    // regularly.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return,
                 }
@@ -159,8 +159,8 @@ impl AppSetController {
         self.service.clone()
     }
 
-    /// Stops all actors. When this function returns, all writes have ended. Running machines are resumed at
-    /// the next start.
+    /// Stops all actors. None of them is still writing once this returns. Running machines are resumed at the
+    /// next start.
     pub async fn stop(self) {
         let _ = self.supervisor.stop_and_wait(None, None).await;
     }

@@ -1,7 +1,7 @@
 //! Generator inputs that the service provides: repositories, declared clusters, objects in the managed
 //! cluster, and HTTP responses from other servers.
 //!
-//! As in `generate`, calls block, so they must run on a thread that is allowed to block.
+//! As in `generate`, calls block and must run on a thread where that is allowed.
 
 mod decisions;
 
@@ -31,12 +31,12 @@ use tidegate_app_controller::manifests::Manifests;
 use tidegate_app_controller::projects::{MissingProject, Projects};
 use tidegate_app_controller::{Destinations, SharedState};
 
-/// Inputs for a single run of an ApplicationSet's generators. The set of clusters doesn't change during the
-/// run, and each revision of a repository always resolves to the same commit.
+/// Inputs for a single run of an ApplicationSet's generators. During the run, the set of clusters doesn't
+/// change, and a revision of a repository always resolves to the same commit.
 pub struct LiveInputs {
     sources: InputSources,
     key: AppKey,
-    /// Project in the template. `None` if the project depends on parameters.
+    /// Project in the template. `None` if it depends on parameters.
     project: Option<String>,
     inputs: RepositoryInputs,
     clusters: Option<Arc<Vec<Cluster>>>,
@@ -49,9 +49,9 @@ pub struct LiveInputs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GenerationPurpose {
     /// A reconcile pass, which acts on the result. If `is_fresh` is true, repositories are queried for new
-    /// revisions immediately instead of at their next observation.
+    /// revisions right away instead of at their next observation.
     Reconcile { is_fresh: bool },
-    /// A preview based on new revisions. Nothing is changed because of its result.
+    /// A preview based on new revisions. Nothing changes because of it.
     Preview,
 }
 
@@ -113,8 +113,7 @@ impl LiveInputs {
         self.project.as_deref()
     }
 
-    /// Checks a commit's signature against the rules of the template's project. The rules are the same as for
-    /// commits that are deployed.
+    /// Checks a commit's signature against the template's project, by the same rules as for deployed commits.
     fn check_signature(&self, repository: &str, revision: &str, commit: &str) -> Result<(), QueryError> {
         let keys = self.project_name().map(|name| self.sources.projects.required_keys(name)).transpose();
         let Some(keys) = keys.map_err(QueryError::new)?.flatten() else { return Ok(()) };

@@ -24,7 +24,7 @@ const REASONS_MAX: usize = 3;
 pub struct MemberStatusCache {
     /// Revisions with the same manifests.
     equivalence: RevisionEquivalence,
-    /// Operation and target of each Application that was observed as Synced and Healthy after that operation.
+    /// Operation and target of each Application that was seen Synced and Healthy after that operation.
     observed: BTreeMap<String, (OperationId, Target)>,
 }
 
@@ -33,7 +33,7 @@ pub struct MemberStatusCache {
 pub struct MemberStatuses {
     /// Applications with a complete status, by name.
     pub members: BTreeMap<String, KnownMember>,
-    /// Reasons why the status of the remaining Applications couldn't be determined, by name.
+    /// Reasons why the status of the other Applications couldn't be determined, by name.
     pub unknown: BTreeMap<String, String>,
     /// Reasons why manifests couldn't be compared with the targets' manifests.
     pub awaited: BTreeMap<String, String>,
@@ -54,9 +54,8 @@ impl MemberStatusCache {
         Self { equivalence, ..Self::default() }
     }
 
-    /// Returns the status of the participating Applications, based on their generated specifications. If
-    /// `refresh` is set, queries each repository once for new revisions; otherwise, uses the last
-    /// observations.
+    /// Returns the status of the participating Applications, based on their generated specs. With `refresh`,
+    /// queries each repository once for new revisions; otherwise, uses the last observations.
     pub async fn collect(
         &mut self,
         shared: &Arc<SharedState>,
@@ -97,8 +96,8 @@ impl MemberStatusCache {
         found
     }
 
-    /// Returns an Application's target. If the manifests couldn't be compared with the target's manifests,
-    /// also returns the reason. Newer revisions that have the same manifests aren't a new target.
+    /// Returns an Application's target, and the reason if its manifests couldn't be compared with the
+    /// target's. Newer revisions with the same manifests aren't a new target.
     async fn find_target(
         &self,
         shared: &Arc<SharedState>,
@@ -161,7 +160,7 @@ impl MemberStatusCache {
         let before = before.map(|(operation, revisions)| {
             let there = Target { revisions, spec };
             // Leave out an operation that has already deployed the target, so that a rollout to that target
-            // can adopt this operation. The Application may not be Healthy yet.
+            // can adopt it. The Application may not be Healthy yet.
             let operation = operation.filter(|_| !is_target(there.clone()));
             DeployedState { operation, target: there }
         });
@@ -169,8 +168,8 @@ impl MemberStatusCache {
     }
 }
 
-/// Returns an Application's deployed revisions. If another controller synced the Application previously, the
-/// revisions come from the Application's history.
+/// Returns an Application's deployed revisions. If another controller synced it before, they come from its
+/// history.
 fn deployed_before(live: &Application, newest: Option<&Done>) -> Option<(Option<OperationId>, Vec<String>)> {
     let known = newest.map(|done| (Some(done.operation), done.revisions.clone()));
     let told = || {
@@ -179,16 +178,16 @@ fn deployed_before(live: &Application, newest: Option<&Done>) -> Option<(Option<
     known.or_else(told).filter(|(_, revisions)| !revisions.is_empty())
 }
 
-/// Returns true if the newest rollout observed that an Application was Healthy at this target. An earlier
-/// process may have made this observation.
+/// Returns true if the newest rollout has seen an Application Healthy at this target, possibly in an earlier
+/// process.
 fn was_observed_healthy(last: Option<&State>, name: &str, target: &Target) -> bool {
     let member = last.and_then(State::rollout).and_then(|rollout| rollout.members.get(name));
     member
         .is_some_and(|member| matches!(member.progress, Progress::Healthy { .. }) && member.target == *target)
 }
 
-/// Returns true if the Application's missing status will become available. Rollouts don't wait for an
-/// Application that isn't compared.
+/// Returns true if the Application has no status yet but will get one. An Application that is never compared
+/// must not block its rollout.
 fn will_be_compared(live: &Application) -> bool {
     let is_wrong =
         |kind: &ConditionType| matches!(kind, ConditionType::InvalidSpecError | ConditionType::UnknownError);
@@ -202,8 +201,8 @@ pub(super) fn member_key(set: &AppKey, name: &str) -> AppKey {
     AppKey { namespace: set.namespace.clone(), name: name.to_owned() }
 }
 
-/// Returns the observation of an Application. It contains the operation that deployed the Application only if
-/// this process has since compared the Application with its current specification.
+/// Returns the observation of an Application. It includes the operation that deployed the Application only if
+/// this process has since compared it with its current spec.
 pub(super) fn observe_member(
     live: &Application,
     deployments: &Deployments,
@@ -235,8 +234,8 @@ pub(super) fn observe_member(
     }
 }
 
-/// Returns true if an Application is in sync with what was deployed. Newer commits on its branch are not
-/// treated as differences.
+/// Returns true if an Application is in sync with what was deployed. Newer commits on its branch don't count
+/// as differences.
 fn is_synced(sync: &SyncStatus, deployed: Option<&Done>) -> bool {
     let compared = || revisions_of_fields(&sync.revision, &sync.revisions);
     match sync.status {
@@ -253,7 +252,7 @@ fn describe_unhealthy(live: &Application) -> String {
     let health = status.health.as_ref().map(|health| health.message.as_str()).unwrap_or_default();
     let of_resources = status.resources.iter().filter_map(|one| {
         let HealthState { status, message, .. } = one.health.as_ref()?;
-        // The message for the whole Application already contains the first resource's message.
+        // The message for the whole Application already includes the first resource's.
         let is_new =
             *status != HealthStatus::Healthy && !message.is_empty() && !health.contains(message.as_str());
         is_new.then(|| format!("{} {}: {message}", one.kind, one.name))

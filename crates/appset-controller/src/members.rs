@@ -10,8 +10,7 @@ use super::cache_key;
 use super::member_status::member_key;
 use super::shared::AppSetShared;
 
-/// Returns the Applications that an ApplicationSet owns or whose names it generates. Only its own namespace
-/// is searched.
+/// Returns the Applications in an ApplicationSet's namespace that it owns or whose names it generates.
 pub fn cached_members(
     shared: &AppSetShared,
     set: &ApplicationSet,
@@ -27,7 +26,7 @@ pub fn cached_members(
     names.into_iter().filter_map(find).collect()
 }
 
-/// Returns copies of the given Applications, for comparison with the generated ones.
+/// Returns copies of these Applications, for comparison with the generated ones.
 pub fn existing_members(
     shared: &AppSetShared,
     set: &ApplicationSet,

@@ -22,13 +22,13 @@ pub enum AppSetSupervisorMessage {
     /// An Application was created, changed or deleted. Each ApplicationSet that owns it or generates its name
     /// starts a pass.
     MemberChanged(AppKey),
-    /// Applications have changed, but the events about these changes were lost.
+    /// Applications have changed, but their events were lost.
     EventsLost,
     /// The declared clusters or their reachability have changed.
     ClustersChanged,
     /// A webhook event from a Git server.
     WebhookEvent(Arc<WebhookChanges>),
-    /// A message for the given ApplicationSet's actor.
+    /// A message for this ApplicationSet's actor.
     Forward(AppKey, AppSetMessage),
 }
 
@@ -53,14 +53,13 @@ pub enum AppSetMessage {
     Wake,
     /// Runs the generators immediately.
     Refresh { reply: ReplyPort },
-    /// A request for the rollout or teardown. If `run` is set, the request applies only to that run.
+    /// A request for the rollout or teardown, or only for `run` if it is set.
     Action { action: AppSetAction, run: Option<StreamId>, by: String, reason: String, reply: ReplyPort },
     /// A request to explain the status.
     Explain { reply: RpcReplyPort<AppSetExplanation> },
     /// A request to delete the ApplicationSet.
     Delete { orphan: bool, by: String, reason: String, reply: ReplyPort },
-    /// The store no longer contains the ApplicationSet. The reply is sent once all of its machines have
-    /// stopped.
+    /// The ApplicationSet is gone from the store. Replies once all of its machines have stopped.
     Gone { reply: RpcReplyPort<()> },
 }
 

@@ -1,5 +1,5 @@
-//! Unordered deletions that were interrupted by a crash after the ApplicationSet had been deleted. This
-//! module completes the record of what happens to the Applications, or creates the missing record.
+//! Unordered deletions that were interrupted by a crash after the ApplicationSet was gone. Completes the
+//! record of what happens to the Applications, or creates it if missing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ pub fn member_spec(application: &Application) -> MemberSpec {
     MemberSpec { name: metadata.name.clone(), uid: metadata.uid.clone(), labels: metadata.labels.clone() }
 }
 
-/// Resumes all orphaned deletions. `is_managed` returns true if an ApplicationSet with the given UID exists,
-/// because the ApplicationSet's actor then resumes the deletion.
+/// Resumes all orphaned deletions, except those for which `is_managed` returns true: the ApplicationSet with
+/// that UID still exists, and its actor resumes the deletion.
 pub async fn resume_all(shared: &AppSetShared, is_managed: impl Fn(&AppKey, &str) -> bool) {
     if let Err(error) = record_unrecorded(shared, &is_managed).await {
         tracing::warn!(%error, "failed to finish recording the deletions of removed ApplicationSets");
@@ -77,7 +77,7 @@ async fn run_deletion(
     shared.applications.engine.run_machine(id, begin, move || TeardownEffects::new(parts.clone())).await
 }
 
-/// Returns a teardown's state if the teardown only keeps a record.
+/// Returns a teardown's state if it only keeps a record.
 async fn read_unordered(shared: &AppSetShared, id: StreamId) -> Result<Option<Teardown>, EngineError> {
     let state = shared.applications.engine.machine_state::<OrderedDeletion>(id).await?;
     let teardown = state.as_ref().and_then(|state| state.teardown()).cloned();
@@ -115,7 +115,7 @@ fn applications_without_appset(
     found
 }
 
-/// Starts a record for a deletion that no process has noticed or recorded.
+/// Starts the record of a deletion that no process has noticed.
 async fn start_record(
     shared: &AppSetShared,
     key: &AppKey,
@@ -128,7 +128,7 @@ async fn start_record(
     uid.clone_into(&mut set.metadata.uid);
     let all = Lookup::of_appset(qualified_name(&set)).and_kind(StreamKind::TEARDOWN);
     for entry in engine.list_machines::<Event>(all).await? {
-        // The state of a compacted machine is unavailable, although the log shows that the machine existed.
+        // A compacted machine has no state left, although the log shows that it existed.
         let known = engine.machine_state::<OrderedDeletion>(entry.stream).await.ok().flatten();
         if known.as_ref().and_then(|state| state.teardown()).is_some_and(|known| known.uid == uid) {
             return Ok(());

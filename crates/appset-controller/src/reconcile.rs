@@ -1,5 +1,5 @@
-//! A reconcile pass for an ApplicationSet, which generates and updates the Applications and prepares a
-//! progressive sync. A pass can be aborted at any time, because all of its steps are safe to repeat.
+//! A reconcile pass, which generates and updates an ApplicationSet's Applications and prepares a progressive
+//! sync. It can be aborted at any time, because all of its steps are safe to repeat.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use super::{cache_key, members, write_failure};
 /// Input for a pass.
 pub struct ReconcileInput {
     pub set: ApplicationSet,
-    /// Most recently generated Applications. `None` to generate them again.
+    /// Most recently generated Applications. `None` to regenerate them.
     pub generated: Option<Arc<AppSetOutput>>,
     /// Rejected names and the reasons, from the last pass in which all generators succeeded.
     pub refused: Arc<BTreeMap<String, String>>,
@@ -45,7 +45,7 @@ pub struct ReconcileInput {
 /// Result of a pass.
 #[derive(Default)]
 pub struct ReconcileResult {
-    /// Generated Applications, except those of failed generators. `None` if all generators have failed.
+    /// Generated Applications, without those of failed generators. `None` if all generators have failed.
     pub generated: Option<Arc<AppSetOutput>>,
     /// Required changes to the Applications.
     pub changes: AppSetChanges,
@@ -53,14 +53,14 @@ pub struct ReconcileResult {
     pub failure: Option<ReconcileFailure>,
     /// New finalizers for the ApplicationSet, or `None` if they don't change.
     pub finalizers: Option<Vec<String>>,
-    /// True if another pass is needed because a write caused a conflict, failed temporarily, or hasn't been
-    /// reported by an event yet.
+    /// True if another pass is needed, because a write conflicted, failed temporarily, or hasn't shown up in
+    /// an event yet.
     pub needs_another_pass: bool,
     /// Requested progressive sync.
     pub request: Option<Result<Request, RolloutRequestError>>,
     /// Reasons why manifests couldn't be compared with the targets' manifests, by Application.
     pub awaited: BTreeMap<String, String>,
-    /// True if the newest rollout was running when the Applications' status was observed.
+    /// True if the newest rollout was running when the Applications were observed.
     pub saw_running_rollout: bool,
     /// Duration of the pass.
     pub duration: Duration,
@@ -77,8 +77,7 @@ pub async fn run_pass(shared: Arc<AppSetShared>, input: ReconcileInput) -> Recon
 async fn compute_pass(shared: &Arc<AppSetShared>, input: ReconcileInput) -> ReconcileResult {
     let ReconcileInput { mut set, generated, refused, is_fresh, last, member_status, prunes } = input;
     let mut passed = ReconcileResult::default();
-    // Set the finalizers before creating the first Application. Otherwise, the deletion order couldn't be
-    // enforced.
+    // Set the finalizers before creating the first Application, or the deletion order couldn't be enforced.
     if let Some(finalizers) = deletion::with_finalizer(&set, &shared.options) {
         set.metadata.finalizers.clone_from(&finalizers);
         if let Err(error) = shared.store.write_finalizer(&set).await {
@@ -105,11 +104,11 @@ async fn compute_pass(shared: &Arc<AppSetShared>, input: ReconcileInput) -> Reco
     let WriteSummary { has_written, is_outdated, failures, is_transient } =
         writes::write_changes(shared, &changes, deletes).await;
     passed.failure = changes.failure().or_else(|| failures.values().next_back().cloned());
-    // After a temporary failure, run another pass, so that no step completes without one of its Applications.
+    // After a temporary failure, run another pass, so that no step completes with an Application missing.
     passed.needs_another_pass = has_written || is_outdated || is_transient;
     if let Ok(generated) = generated {
-        // A step that must wait for a failed generator's Applications could complete if they were missing
-        // from the request.
+        // If a failed generator's Applications were simply missing, a step that must wait for them could
+        // complete.
         let is_whole = generated.errors.is_empty();
         if is_whole {
             prunes.set(generated.applications.values());
@@ -129,8 +128,8 @@ async fn compute_pass(shared: &Arc<AppSetShared>, input: ReconcileInput) -> Reco
     passed
 }
 
-/// Generates an ApplicationSet's Applications in the form that the pure crates use. Starts comparing
-/// Applications whose repositories have changed.
+/// Generates an ApplicationSet's Applications in the form that the pure crates use. Starts comparing those
+/// whose repositories have changed.
 pub(super) async fn generate_applications(
     shared: &Arc<AppSetShared>,
     set: &ApplicationSet,
@@ -191,8 +190,7 @@ fn first_error(errors: Vec<IgnoreError>) -> RolloutRequestError {
 }
 
 /// Returns the progressive sync that an ApplicationSet requests, and the reasons why manifests couldn't be
-/// compared with the targets' manifests. An Application that can't be written doesn't block other
-/// Applications.
+/// compared with their targets'. An Application that can't be written doesn't block others.
 async fn requested_rollout(
     shared: &Arc<AppSetShared>,
     set: &ApplicationSet,

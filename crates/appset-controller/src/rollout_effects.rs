@@ -1,4 +1,4 @@
-//! Effects of a rollout. The Application actors run the rollout's operations, and observations come from the
+//! Effects of a rollout. The Application actors run its operations, and observations come from the
 //! application cache.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,15 +31,15 @@ use super::member_status::{member_key, observe_member};
 use super::same_manifests::RevisionEquivalence;
 use super::subscriptions::{SubscriptionTask, WatchedApplications};
 
-/// Delay before requesting an operation again from an unavailable Application. If a change event arrives
-/// earlier, the operation is requested immediately.
+/// Delay before requesting an operation again from an unavailable Application. A change event triggers an
+/// earlier retry.
 const RETRY_DELAY: Duration = Duration::from_secs(30);
 /// Interval between checks for changed gate definitions.
 const GATE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Applications that are synced with pruning: those generated with `automated.prune`, unless automated sync
-/// is disabled. During a progressive sync, the stored Applications don't contain this setting. `None` before
-/// the first pass.
+/// is disabled. The stored Applications lack this setting during a progressive sync. `None` before the first
+/// pass.
 #[derive(Clone, Default)]
 pub struct PruningApplications(Arc<Mutex<Option<BTreeSet<String>>>>);
 
@@ -51,8 +51,8 @@ impl PruningApplications {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
     }
 
-    /// Returns true if an Application is synced with pruning. Until the generated Applications are available,
-    /// the stored Application determines the result.
+    /// Returns true if an Application is synced with pruning. Until Applications have been generated, this
+    /// depends on the stored Application.
     fn contains(&self, live: &Application) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match known.as_ref() {
@@ -81,7 +81,7 @@ pub struct RolloutContext {
     pub prunes: PruningApplications,
     /// Cache of revisions with the same manifests.
     pub same: RevisionEquivalence,
-    /// Function to call when the rollout's durable state has changed. It must not block.
+    /// Callback for changes to the rollout's durable state. Must not block.
     pub on_change: Arc<dyn Fn(&State) + Send + Sync>,
 }
 
@@ -103,8 +103,8 @@ impl RolloutEffects {
         }
     }
 
-    /// Stops requesting a member's operation. Later messages to the supervisor arrive after all earlier
-    /// requests.
+    /// Stops requesting a member's operation. Anything sent to the supervisor afterwards arrives after all of
+    /// its requests.
     fn end_operation(&mut self, name: &str) {
         if let Some((_, line)) = self.operations.remove(name) {
             line.close();
@@ -144,8 +144,8 @@ impl RolloutEffects {
     }
 }
 
-/// Returns the user who requested that an Application's operation be stopped, or `None` if the rollout stops
-/// the operation automatically.
+/// Returns the user who asked to stop an Application's operation, or `None` if the rollout stops it by
+/// itself.
 fn stop_requester<'a>(rollout: &'a Rollout, member: &str) -> Option<&'a Attribution> {
     let skipped = || match &rollout.members.get(member)?.progress {
         Progress::Stopping { then: StopOutcome::Skip(decision), .. } => Some(decision),
@@ -254,8 +254,8 @@ async fn choose_id(shared: &SharedState) -> Option<Result<OperationId, CallError
     }
 }
 
-/// Stops an operation. Returns success once the operation has finished or can no longer start. Returns `None`
-/// if the engine stops.
+/// Stops an operation. Succeeds once it has finished or can no longer start. Returns `None` if the engine
+/// stops.
 async fn stop_operation(
     parts: &RolloutContext,
     name: &str,
@@ -269,8 +269,7 @@ async fn stop_operation(
     match answer.await {
         Ok(result) => Some(result.map_err(CallError::transient)),
         Err(_) if is_stopped(parts) => None,
-        // The actor has failed, or it has stopped together with its Application. The call is repeated and
-        // reaches the next actor.
+        // The actor has failed or stopped together with its Application. The next call reaches its successor.
         Err(_) => Some(Err(CallError::transient(format!("application {name} did not respond")))),
     }
 }
@@ -287,7 +286,7 @@ struct MemberOperation {
     operation: OperationId,
     direction: Direction,
     revisions: Vec<String>,
-    /// Specification that the Application must have before the operation starts.
+    /// Spec that the Application must have before the operation starts.
     spec: Option<Digest>,
     /// Criteria for adopting another operation that may already have brought the member to its target.
     adoption_evidence: Option<AdoptionEvidence>,
@@ -298,8 +297,8 @@ struct AdoptionEvidence {
     target: Target,
     /// Only operations that started after this operation are adopted.
     after: Option<OperationId>,
-    /// True if an operation is adopted even if the member is Degraded. A rollout that a user requested
-    /// doesn't adopt such an operation, because syncing the member again may fix it.
+    /// True if a Degraded member doesn't rule out adoption. It does in a rollout that a user requested,
+    /// because syncing the member again may fix it.
     accepts_degraded: bool,
 }
 
@@ -326,12 +325,12 @@ impl MemberOperation {
         Some(AdoptableOperations { after, rollout, revisions, includes_degraded: is_degraded_too })
     }
 
-    /// Returns the request for the Application. Returns `None` if the Application doesn't exist or doesn't
-    /// have the expected specification yet.
+    /// Returns the request for the Application, or `None` if it doesn't exist or doesn't have the expected
+    /// spec yet.
     async fn build_request(&self, parts: &RolloutContext, key: &AppKey) -> Option<Box<OperationRequest>> {
         let live = parts.shared.application_cache.get(key)?;
         if self.spec.is_some_and(|spec| parts.targets.spec_identity(&live) != spec) {
-            // An operation that has started continues, even if there are later writes.
+            // An operation that has started continues despite later writes.
             if !is_operation_known(&parts.shared, self.operation).await {
                 return None;
             }
@@ -346,7 +345,7 @@ impl MemberOperation {
     }
 }
 
-/// Channel to the supervisor of the Applications. Once the channel is closed, no message is in transit.
+/// Channel to the supervisor of the Applications. Once it is closed, no message is in flight.
 #[derive(Clone)]
 struct SupervisorChannel(Arc<Mutex<Option<ActorRef<SupervisorMessage>>>>);
 
@@ -366,8 +365,7 @@ impl SupervisorChannel {
     }
 }
 
-/// Requests an operation from the Application's actor, and reports the operation's progress until the
-/// operation finishes.
+/// Requests an operation from the Application's actor and reports its progress until it finishes.
 async fn run_operation(
     parts: RolloutContext,
     wanted: MemberOperation,
@@ -411,8 +409,8 @@ async fn run_operation(
                 "application {key} does not exist or does not match what is generated yet"
             ))));
         }
-        // Either the Application doesn't exist or must change first, or its actor has stopped and the next
-        // actor needs the request.
+        // The Application doesn't exist or must change first, or its actor has stopped and the next needs the
+        // request.
         is_new = timeout(RETRY_DELAY, await_change(&mut changes, &key)).await.is_ok();
     }
 }
@@ -429,7 +427,7 @@ async fn await_change(changes: &mut Receiver<AppKey>, key: &AppKey) {
     }
 }
 
-/// Queries a gate, and repeats the query whenever the gate's definition changes.
+/// Queries a gate, again whenever its definition changes.
 async fn query_gate(
     shared: Arc<SharedState>,
     question: StepGateRequest,

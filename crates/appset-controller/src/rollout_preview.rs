@@ -1,4 +1,4 @@
-//! Preview of a progressive sync: the Applications that would be created and deleted, and the targets of each
+//! Preview of a progressive sync: the Applications that it would create and delete, and the targets of each
 //! step.
 
 use std::collections::BTreeMap;
@@ -25,8 +25,8 @@ use super::reconcile::{generate_applications, generation_failure};
 use super::shared::AppSetShared;
 use super::{cache_key, members};
 
-/// Lifetime of a cached generator result. However many previews are requested, the generators run at most
-/// once in this period.
+/// Lifetime of a cached generator result. The generators run at most once in this period, however many
+/// previews are requested.
 const CACHE_LIFETIME: Duration = Duration::from_secs(10);
 
 /// Preview of an ApplicationSet's progressive sync, based on the Applications that it currently generates.
@@ -59,8 +59,8 @@ struct CachedResult {
 /// Cache entry for an ApplicationSet.
 type CacheEntry = Arc<tokio::sync::Mutex<Option<CachedResult>>>;
 
-/// Cache of generator results for previews. Concurrent previews of the same ApplicationSet share a single run
-/// of its generators.
+/// Cache of generator results for previews. Concurrent previews of the same ApplicationSet share a run of its
+/// generators.
 #[derive(Clone, Default)]
 pub(super) struct PreviewCache(Arc<Mutex<BTreeMap<AppKey, CacheEntry>>>);
 
@@ -73,9 +73,8 @@ impl PreviewCache {
         .await
     }
 
-    /// Returns the cached result. If no result is cached, waits for the run in progress or starts a run. A
-    /// run continues even if its callers are canceled, so the next caller gets its result instead of starting
-    /// another run.
+    /// Returns the cached result. Without it, waits for the run in progress or starts a run. A run continues
+    /// even if its callers are canceled, so that the next caller gets its result.
     async fn get_or_run(
         &self,
         set: &ApplicationSet,
@@ -100,7 +99,7 @@ impl PreviewCache {
         })
     }
 
-    /// Returns the cache entry for an ApplicationSet. Removes expired entries.
+    /// Returns the cache entry for an ApplicationSet, removing expired entries.
     fn entry(&self, set: AppKey) -> CacheEntry {
         let now = SystemClock.now();
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -171,7 +170,7 @@ async fn add_rollout(
         Some((name.clone(), one.deployed.as_ref()?.target.revisions.clone()))
     };
     let before = members.iter().filter_map(has).collect();
-    // The preview also lists Applications with unknown targets in their steps.
+    // The preview also shows Applications with unknown targets in their steps.
     members.extend(unknown.keys().map(|name| (name.clone(), KnownMember::default())));
     let asked =
         rollout_request(set, &targets, who, &members, shared.cases).map_err(|reason| reason.to_string())?;

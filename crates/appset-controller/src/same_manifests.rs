@@ -1,5 +1,5 @@
-//! Revisions of an Application that have the same manifests. A commit that changes only other files gives
-//! every Application in the repository a new revision, but isn't a new target for a rollout.
+//! Revisions of an Application that have the same manifests. A commit that only changes other files is a new
+//! revision for every Application in the repository, but not a new target for a rollout.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use tidegate_app_controller::{SharedState, have_same_manifests};
 /// A pair of revisions that have been compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RevisionPair {
-    /// Digest of the generated specification that these revisions belong to.
+    /// Digest of the generated spec that these revisions are for.
     spec: Digest,
     /// Revisions of a rollout's target.
     target: Vec<String>,
@@ -48,11 +48,9 @@ pub struct TargetCandidate<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct ChosenTarget {
     pub revisions: Vec<String>,
-    /// True if additional revisions turned out to have the same manifests, so that observations may have a
-    /// different meaning.
+    /// True if more revisions turned out to have the same manifests, which may change what observations mean.
     pub has_new_pairs: bool,
-    /// Reason why the manifests couldn't be compared with the target's manifests. The comparison must be
-    /// repeated later.
+    /// Reason why the manifests couldn't be compared with the target's and must be compared later.
     pub awaited: Option<String>,
 }
 
@@ -61,12 +59,12 @@ impl RevisionEquivalence {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps only the Applications that `is_meant` returns true for.
+    /// Keeps only the Applications for which `is_meant` returns true.
     pub fn retain(&self, is_meant: impl Fn(&str) -> bool) {
         self.lock_pairs().retain(|name, _| is_meant(name));
     }
 
-    /// Chooses an Application's target. Keeps the target of the newest rollout until the newest revisions
+    /// Chooses an Application's target. The newest rollout's target is kept until the newest revisions
     /// definitely have different manifests.
     ///
     /// # Errors
@@ -109,14 +107,14 @@ impl RevisionEquivalence {
                 }
             }
         }
-        // A comparison of a revision with itself isn't needed again.
+        // Drop pairs of the same revision, which don't need a comparison.
         pairs.retain(|pair| pair.target != pair.other);
         let has_new_pairs = pairs.iter().any(|pair| pair.is_same && !before.contains(pair));
         self.lock_pairs().insert(name.clone(), pairs);
         Ok(ChosenTarget { revisions, has_new_pairs, awaited })
     }
 
-    /// Replaces the deployed revisions with the target's revisions if both have the same manifests.
+    /// Replaces the deployed revisions with the target's if both have the same manifests.
     pub fn map_to_target(&self, name: &str, deployed: &mut Target) {
         let all = self.lock_pairs();
         let mut pairs = all.get(name).into_iter().flatten();
@@ -128,7 +126,7 @@ impl RevisionEquivalence {
         }
     }
 
-    /// Returns the target's revisions, and all other revisions with the same manifests.
+    /// Returns the target's revisions and all others with the same manifests.
     pub fn revisions_of_target(&self, name: &str, target: &Target) -> Vec<Vec<String>> {
         let all = self.lock_pairs();
         let pairs = all.get(name).into_iter().flatten();
@@ -140,8 +138,8 @@ impl RevisionEquivalence {
     }
 }
 
-/// Compares two revisions, or returns the cached result. Only definite results are cached, so an indefinite
-/// comparison is repeated.
+/// Compares two revisions, or returns the cached result. Only definite results are cached; the rest are
+/// compared again.
 async fn compare_revisions(
     shared: &Arc<SharedState>,
     application: &Application,

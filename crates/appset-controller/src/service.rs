@@ -1,4 +1,4 @@
-//! Interface for ApplicationSets. It answers queries and requests from the control socket and the API.
+//! Interface for ApplicationSets, which serves the control socket and the API.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub struct AppSetService {
 }
 
 impl AppSetService {
-    /// Creates the interface from the ApplicationSets' cache and supervisor.
+    /// Creates the interface from the cache and the supervisor of the ApplicationSets.
     pub fn new(
         shared: Arc<AppSetShared>,
         applications: ApplicationService,
@@ -43,8 +43,7 @@ impl AppSetService {
         Self { cache, applications, supervisor, shared, preview_cache: PreviewCache::default() }
     }
 
-    /// Returns the reason why ApplicationSets are no longer managed: their supervisor has stopped. Returns
-    /// `None` while the supervisor is running.
+    /// Returns the reason why ApplicationSets are no longer managed, if their supervisor has stopped.
     pub fn failure(&self) -> Option<EngineError> {
         let over = [ActorStatus::Stopping, ActorStatus::Stopped].contains(&self.supervisor.get_status());
         over.then_some(EngineError::Stopped)
@@ -83,7 +82,7 @@ impl AppSetService {
     }
 
     /// Describes what an Application is waiting for in its ApplicationSet's progressive sync. Returns `None`
-    /// if there is no progressive sync or if the Application's step has started.
+    /// if there is no progressive sync or the Application's step has started.
     pub fn describe_awaited(&self, application: &Application) -> Option<String> {
         let namespace = application.metadata.namespace_or_default().to_owned();
         let key = AppKey { namespace, name: owning_appset(application)?.to_owned() };
@@ -94,8 +93,8 @@ impl AppSetService {
         )
     }
 
-    /// Subscribes to changes to ApplicationSets, including their removal. A slow receiver gets an error with
-    /// the number of changes that it missed.
+    /// Subscribes to changes to ApplicationSets, including their removal. A slow receiver gets an error about
+    /// missed changes.
     pub fn subscribe(&self) -> broadcast::Receiver<AppKey> {
         self.cache.subscribe()
     }
@@ -121,8 +120,8 @@ impl AppSetService {
         self.query_actor(text, |reply| AppSetMessage::Explain { reply }).await
     }
 
-    /// Sends a request to the rollout or teardown of the ApplicationSet that matches `text`. If `run` is set
-    /// and a different run is in progress, rejects the request. Returns once the request is durable.
+    /// Sends a request to the rollout or teardown of the ApplicationSet that matches `text`. Fails if `run`
+    /// is set and a different run is in progress. Returns once the request is durable.
     pub async fn send_action(
         &self,
         text: &str,
@@ -142,9 +141,9 @@ impl AppSetService {
         self.send_request(text, |reply| AppSetMessage::Refresh { reply }).await
     }
 
-    /// Deletes the ApplicationSet that matches `text`, and records the requester and the reason. Unless
-    /// `orphan` is set, also deletes its Applications. Returns once the request is durable: the
-    /// ApplicationSet is being deleted or has been deleted.
+    /// Deletes the ApplicationSet that matches `text`, recording the requester and the reason. Also deletes
+    /// its Applications, unless `orphan` is set. Returns once the request is durable; the deletion may still
+    /// be in progress then.
     pub async fn delete(
         &self,
         text: &str,
@@ -156,7 +155,7 @@ impl AppSetService {
     }
 
     /// Previews the deletion of the ApplicationSet that matches `text`: the order in which its Applications
-    /// are deleted, the Applications that are kept, and the removal of its document. Doesn't change anything.
+    /// are deleted, those that are kept, and the removal of its document. Doesn't change anything.
     pub async fn plan_deletion(&self, text: &str) -> Result<AppSetDeletionPreview, ServiceError> {
         let set = self.find_one(text)?;
         let members = self.members(&set);
@@ -165,8 +164,8 @@ impl AppSetService {
         Ok(AppSetDeletionPreview { removes_file: self.shared.store.has_removable_file(&set).await, preview })
     }
 
-    /// Previews a progressive sync of the ApplicationSet that matches `text`, step by step. Includes the
-    /// changes to Applications that precede the sync. Runs the generators, but doesn't change anything.
+    /// Previews a progressive sync of the ApplicationSet that matches `text`, step by step, with the changes
+    /// to Applications that precede it. Runs the generators, but doesn't change anything.
     pub async fn plan_rollout(&self, text: &str) -> Result<RolloutPreview, ServiceError> {
         let set = self.find_one(text)?;
         preview_rollout(&self.shared, &set, &self.preview_cache).await.map_err(ServiceError::refused)
@@ -204,7 +203,7 @@ impl AppSetService {
     }
 }
 
-/// Returns an Application's summary, including what it is waiting for in its ApplicationSet's progressive sync.
+/// Summarizes an Application, including what it is waiting for in its ApplicationSet's progressive sync.
 pub fn summarize_application(application: &Application, sets: Option<&AppSetService>) -> ApplicationSummary {
     let awaits = sets.and_then(|sets| sets.describe_awaited(application));
     ApplicationSummary { awaits, ..application.into() }

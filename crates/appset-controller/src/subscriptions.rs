@@ -1,4 +1,4 @@
-//! A machine's subscriptions: watched Applications, and tasks that are aborted when their command is no
+//! A machine's subscriptions: watched Applications, and tasks that are aborted once their command is no
 //! longer outstanding.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use tidegate_application::AppKey;
 
-/// Task that is aborted when this value is dropped or the machine's actor stops.
+/// Task that is aborted on drop or when the machine's actor stops.
 pub(super) struct SubscriptionTask {
     _cancel: oneshot::Sender<()>,
 }
@@ -37,8 +37,8 @@ impl SubscriptionTask {
 #[derive(Default)]
 pub(super) struct WatchedApplications {
     keys: Arc<Mutex<BTreeSet<AppKey>>>,
-    /// Lock that is held from an observation until it has been reported. Otherwise, an older observation
-    /// could be reported after a newer one.
+    /// Lock held from an observation until it has been reported, so that an older observation is never
+    /// reported after a newer one.
     report_lock: Arc<Mutex<()>>,
     task: Option<SubscriptionTask>,
 }
@@ -48,8 +48,8 @@ impl WatchedApplications {
         keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Watches an Application. Calls `observe` immediately and then on every change. All watched Applications
-    /// use the same `observe`.
+    /// Watches an Application: calls `observe` now and then on every change. All watched Applications share
+    /// the same `observe`.
     pub fn watch<M: DurableMachine>(
         &mut self,
         key: AppKey,

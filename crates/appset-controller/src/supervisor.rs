@@ -21,8 +21,7 @@ use super::messages::{AppSetMessage, AppSetSupervisorMessage};
 use super::orphaned_deletions;
 use super::shared::AppSetShared;
 
-/// Maximum number of times that a failing actor is restarted. Afterwards, its ApplicationSet is ignored until
-/// the ApplicationSet changes.
+/// Maximum number of restarts of a failing actor. After that, its ApplicationSet is ignored until it changes.
 const FAILURES_MAX: u32 = 3;
 
 pub struct AppSetSupervisor;
@@ -175,7 +174,7 @@ impl SupervisorState {
         drop(self.shared.supervisor.send_message(SupervisorMessage::RelatedChanged(own)));
     }
 
-    /// Ends the machines of a deleted ApplicationSet, and then stops its actor.
+    /// Stops the machines of a deleted ApplicationSet, and then its actor.
     fn stop_actor(&self, actor: ActorRef<AppSetMessage>) {
         tokio::spawn(async move {
             let (reply, ended) = oneshot::channel();
@@ -186,8 +185,8 @@ impl SupervisorState {
         });
     }
 
-    /// Removes a deleted ApplicationSet's last state from the cache, unless a new ApplicationSet has the same
-    /// name.
+    /// Removes a deleted ApplicationSet's last state from the cache, unless a new ApplicationSet has taken
+    /// its name.
     fn clear_cache(&self, key: &AppKey) {
         if !self.children.contains_key(key) {
             self.shared.cache.remove(key);
@@ -237,9 +236,8 @@ impl SupervisorState {
         }
     }
 
-    /// Releases an ApplicationSet's Applications if it doesn't have an actor. If the ApplicationSet's policy
-    /// doesn't allow deletions, the Applications aren't released, so that an internal error never causes
-    /// objects to be deleted.
+    /// Releases an ApplicationSet's Applications if it has no actor. They stay if its policy doesn't allow
+    /// deletions, so that an internal error never causes objects to be deleted.
     fn release_unmanaged(&self, key: &AppKey, stored: &StoredAppSet) {
         if allowed_changes(&stored.appset, &self.shared.options).delete {
             self.release_deletions(key, stored);
@@ -249,7 +247,7 @@ impl SupervisorState {
         }
     }
 
-    /// Handles a change to an Application by notifying its current and its previous ApplicationSet.
+    /// Notifies an Application's current and previous ApplicationSet of a change.
     fn handle_member_change(&mut self, key: &AppKey) {
         let application = self.shared.applications.application_cache.get(key);
         let owner = application.as_ref().and_then(|one| ownership::owning_appset(one));
@@ -260,8 +258,8 @@ impl SupervisorState {
         };
         let is_affected = |set: &AppKey| match &owner {
             Some(owner) => owner == set || before.as_ref() == Some(set),
-            // If the Application doesn't have an owner or no longer exists, any ApplicationSet in its
-            // namespace may generate its name.
+            // Without an owner, or once the Application is gone, any ApplicationSet in its namespace may
+            // generate its name.
             None => set.namespace == key.namespace,
         };
         for (_, child) in self.children.iter().filter(|(set, _)| is_affected(set)) {
@@ -271,12 +269,12 @@ impl SupervisorState {
         }
     }
 
-    /// Handles lost change events by letting every ApplicationSet check all of its Applications.
+    /// Handles lost change events by having every ApplicationSet check all of its Applications.
     fn handle_lost_events(&mut self) {
         for (key, _) in self.shared.applications.application_cache.all() {
             self.handle_member_change(&key);
         }
-        // Applications that were deleted in the meantime aren't in the cache.
+        // Applications that were deleted meanwhile aren't in the cache.
         let gone: Vec<AppKey> = self
             .owners
             .keys()

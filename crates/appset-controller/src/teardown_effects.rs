@@ -1,5 +1,5 @@
-//! Effects of an ordered deletion: they delete Applications in the store, and observe them through the
-//! application cache. An unordered deletion only observes Applications.
+//! Effects of an ordered deletion, which deletes Applications in the store and observes them through the
+//! application cache. An unordered deletion only observes them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,8 +48,8 @@ impl RequiredUpdates {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = PendingDeletions { updates, requester };
     }
 
-    /// Returns an Application with the updates that it requires before its deletion. Returns `None` if no
-    /// update is required.
+    /// Returns an Application with the updates that it requires before its deletion, or `None` if there are
+    /// none.
     fn required_update(&self, live: &Application, set: &str, now: Timestamp) -> Option<Application> {
         let wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = live.clone();
@@ -75,16 +75,16 @@ pub struct TeardownContext {
     pub store: Arc<dyn AppSetStore>,
     /// The ApplicationSet.
     pub set: AppKey,
-    /// All ApplicationSets. If an ApplicationSet was deleted and created again with the same name, the new
-    /// one may have taken over Applications.
+    /// All ApplicationSets. If an ApplicationSet was deleted and recreated under the same name, the new one
+    /// may have taken over Applications.
     pub appset_cache: AppSetCache,
     pub required_updates: RequiredUpdates,
-    /// Function to call when the teardown's durable state has changed. It must not block.
+    /// Callback for changes to the teardown's durable state. Must not block.
     pub on_change: Arc<dyn Fn(&State) + Send + Sync>,
 }
 
 impl TeardownContext {
-    /// Returns true if an Application still belongs to the ApplicationSet with the given UID.
+    /// Returns true if an Application is still owned by the ApplicationSet with this UID.
     fn is_own(&self, uid: &str, application: &Application) -> bool {
         let taken_by = owner_uid(application).filter(|owner| *owner != uid);
         let is_taken = taken_by.is_some_and(|owner| {
@@ -201,8 +201,8 @@ async fn delete_application(
     now: Timestamp,
 ) -> Result<ObjectPresence, String> {
     let key = member_key(&parts.set, name);
-    // An Application that another client has deleted may be waiting to be released. It also needs the
-    // required updates.
+    // An Application that another client has deleted may be waiting for its release. It needs the required
+    // updates, too.
     let is_untouched =
         |live: &Application| !live.is_deleting() || parts.shared.deletion_queue.wait_reason(live).is_some();
     let live = parts
@@ -221,7 +221,7 @@ async fn delete_application(
     parts.store.delete_application(&key, uid).await.map(to_observation).map_err(|error| error.to_string())
 }
 
-/// Describes the obstacle to an Application's deletion. The text can follow "waits for".
+/// Describes what keeps an Application from being deleted. The text can follow "waits for".
 fn describe_blocker(live: &Application) -> String {
     let said = |kind: &ConditionType| {
         let found = live.status.conditions.iter().find(|condition| condition.kind == *kind);

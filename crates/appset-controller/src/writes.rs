@@ -22,11 +22,11 @@ const CONCURRENT_WRITES_MAX: usize = 8;
 pub struct WriteSummary {
     /// True if something was written.
     pub has_written: bool,
-    /// True if a write caused a conflict, so another pass is needed.
+    /// True if a write conflicted, so that another pass is needed.
     pub is_outdated: bool,
     /// Failed writes, by Application name.
     pub failures: BTreeMap<String, ReconcileFailure>,
-    /// True if some of the failures are temporary, so that a retry may succeed.
+    /// True if some of the failures are temporary and worth a retry.
     pub is_transient: bool,
 }
 
@@ -61,7 +61,7 @@ impl Write<'_> {
     }
 }
 
-/// Creates, updates and deletes Applications. If a write fails, the other writes continue.
+/// Creates, updates and deletes Applications. A failed write doesn't stop the others.
 pub async fn write_changes(
     shared: &AppSetShared,
     changes: &AppSetChanges,

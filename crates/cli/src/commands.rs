@@ -62,7 +62,7 @@ pub async fn run(command: Command, printer: &Printer) -> Result<CommandOutcome, 
     }
 }
 
-/// Prints the definitions as consecutive documents, or as a list if the format allows only one document.
+/// Prints the definitions as consecutive documents, or as a list if the format allows only a single document.
 fn crds(output: Format, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let definitions = all_crds();
     match output {

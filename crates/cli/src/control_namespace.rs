@@ -1,5 +1,5 @@
-//! Namespace of the control plane. Clients of a service use the service's namespace. Only commands that don't
-//! connect to a service need their own setting.
+//! Namespace of the control plane. Clients of a service use the service's namespace; only commands that don't
+//! connect to a service need a setting of their own.
 
 use std::env;
 
@@ -9,7 +9,7 @@ use crate::args::{CONTROL_NAMESPACE_VARIABLE, Command, parse_namespace};
 use crate::error::CliError;
 
 /// Sets the namespace from the command line or the environment. Must be called before the namespace is first
-/// used. In clients, a service's state directory or API overrides the namespace (`adopt_control_namespace`).
+/// used. In clients, a service's state directory or API overrides it (`adopt_control_namespace`).
 pub fn initialize(command: &Command) -> Result<(), CliError> {
     let named = match command {
         // The argument parser has already read the environment variable.

@@ -8,12 +8,12 @@ use crate::error::CliError;
 use crate::input::{self, Problem};
 use crate::output::Printer;
 
-/// Returns the built-in rules combined with the rules in the arguments.
+/// Returns the built-in rules combined with those in the arguments.
 pub fn load_rules(args: &CustomizationArgs, printer: &Printer) -> Result<HealthRules, CliError> {
     Ok(apply_convention_switch(load_user_rules(args, printer)?.unwrap_or_default(), args))
 }
 
-/// Enables or disables the kstatus conventions according to the arguments.
+/// Turns the kstatus conventions on or off, according to the arguments.
 pub fn apply_convention_switch(rules: HealthRules, args: &CustomizationArgs) -> HealthRules {
     match args.health_convention {
         Some(switch) => rules.with_convention(switch == Switch::On),
@@ -21,8 +21,8 @@ pub fn apply_convention_switch(rules: HealthRules, args: &CustomizationArgs) -> 
     }
 }
 
-/// Returns the rules that the arguments specify, or `None` if there are none. A rule that cannot be loaded
-/// causes a warning and affects only its own kind.
+/// Returns the rules from the arguments, or `None` if there are none. A rule that can't be loaded causes a
+/// warning and affects only its own kind.
 pub fn load_user_rules(args: &CustomizationArgs, printer: &Printer) -> Result<Option<HealthRules>, CliError> {
     // An empty environment variable is treated as unset.
     let given = args.customizations.as_deref().filter(|path| !path.as_os_str().is_empty());

@@ -1,4 +1,4 @@
-//! Errors of commands. Every message explains what to do next.
+//! Errors of commands. Every message says what to do next.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use crate::input::problem::Problem;
 /// An error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// The arguments are invalid, or cannot be combined in this way.
+    /// The arguments are invalid, or can't be combined like this.
     #[error("{message}")]
     Usage {
         /// Description of the problem and the correct usage.
         message: String,
     },
-    /// The manifests are invalid. Contains all problems in all files.
+    /// The manifests are invalid. Lists all problems in all files.
     #[error("{}", format_count(problems.len(), "problem", "in the input; nothing was written"))]
     InvalidInput {
         /// Problems, in the order of the files.
@@ -28,18 +28,18 @@ pub enum CliError {
     /// The plan has warnings, and `--strict` is set.
     #[error("{}", format_count(warnings.len(), "warning", "rejected by --strict; nothing was written"))]
     Strict { warnings: Vec<Warning> },
-    /// The ApplicationSets could not generate all of their Applications.
+    /// The ApplicationSets couldn't generate all of their Applications.
     #[error("{}", format_count(problems.len(), "problem", "with ApplicationSets"))]
     Generate {
-        /// Problems, each with the ApplicationSet's name and the position in the ApplicationSet.
+        /// Problems, each with the ApplicationSet's name and the position within it.
         problems: Vec<String>,
-        /// True if the content of the files is the cause, rather than a server that did not respond.
+        /// True if the content of the files is to blame, rather than a server that didn't respond.
         is_input: bool,
     },
-    /// The operation that the command should continue is paused.
+    /// The operation to continue is paused.
     #[error("{message}")]
     Paused {
-        /// Name of the operation, and how to continue the operation.
+        /// The operation's name, and how to continue it.
         message: String,
     },
     /// A second signal arrived during the graceful shutdown.
@@ -52,7 +52,7 @@ pub enum CliError {
         #[from]
         source: io::Error,
     },
-    /// A value could not be encoded in the requested format.
+    /// A value couldn't be encoded in the requested format.
     #[error(
         "cannot write the result as {format}: {reason}; please report this problem, and use another output format (-o)"
     )]
@@ -85,12 +85,12 @@ impl CliError {
         Self::Usage { message: message.into() }
     }
 
-    /// Creates an error that contains the path of a file or folder and the operating system's error.
+    /// Creates an error with the path of a file or folder and the operating system's error.
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Service(ServiceError::Io { action, path: path.into(), source })
     }
 
-    /// Creates an error for a request that the current state does not permit.
+    /// Creates an error for a request that the current state doesn't permit.
     pub fn refused(message: impl Into<String>) -> Self {
         Self::Service(ServiceError::refused(message))
     }

@@ -5,14 +5,14 @@ use tidegate_state::error::ErrorCategory;
 
 use crate::error::CliError;
 
-/// Outcome of a command that didn't return an error.
+/// Outcome of a command that didn't fail with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandOutcome {
     /// The command succeeded.
     Done,
-    /// The executed or planned operation ended in this phase.
+    /// The executed or planned operation finished in this phase.
     Operation(OperationPhase),
-    /// Another operation holds the application's claim; nothing was changed.
+    /// Another operation holds the application's claim. Nothing was changed.
     ClaimConflict,
     /// The displayed plan cannot run.
     InvalidPlan,

@@ -1,4 +1,4 @@
-//! Loads manifests from paths. Finds all problems in all files before returning an error.
+//! Loads manifests from paths. All problems in all files are found before an error is returned.
 
 mod content;
 mod gates;
@@ -25,7 +25,7 @@ pub use requirements::InputRequirements;
 
 use content::{FileContent, read_file, read_limited};
 
-/// Number of hexadecimal digits of the manifests' digest in a revision.
+/// Number of hex digits of the manifests' digest in a revision.
 const REVISION_DIGITS: usize = 12;
 /// Name of standard input in messages.
 const STDIN: &str = "stdin";
@@ -35,8 +35,8 @@ const STDIN: &str = "stdin";
 pub struct Manifests {
     /// Objects, in the order of the files.
     pub targets: Vec<Target>,
-    /// Prefix of a digest of the objects' content. The same objects always have the same revision, even if
-    /// their files have different names or formatting.
+    /// Prefix of a digest of the objects' content. The same objects always have the same revision, whatever
+    /// their files' names and formatting.
     pub revision: String,
 }
 
@@ -111,9 +111,8 @@ fn find_sources(paths: &[PathBuf], synced: bool, problems: &mut Vec<Problem>) ->
     sources
 }
 
-/// Returns true for a named pipe, which could block forever if it has no writer. Excludes the folders that
-/// contain standard input and the pipes that a shell creates for `<(command)`, because these pipes do have a
-/// writer.
+/// Returns true for a named pipe, which could block forever without a writer. The folders of standard input
+/// and of the pipes that a shell creates for `<(command)` are excluded, because those do have a writer.
 fn is_named_pipe(path: &Path) -> bool {
     let of_shell = std::path::absolute(path)
         .is_ok_and(|path| ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)));

@@ -1,4 +1,4 @@
-//! Name that the program was started under: `tidegate`, or a kubectl plugin.
+//! The name under which the program was started: `tidegate`, or a kubectl plugin.
 
 use std::env;
 use std::ffi::OsStr;
@@ -11,10 +11,10 @@ use crate::args::Cli;
 
 /// File name by which kubectl finds the plugin.
 const PLUGIN_NAME: &str = "kubectl-tidegate";
-/// File name of the program that kubectl runs to get completions.
+/// File name of the program that kubectl runs for completions.
 const COMPLETER_NAME: &str = "kubectl_complete-tidegate";
 
-/// Name that the program was started under: `tidegate`, or a kubectl plugin.
+/// The name under which the program was started: `tidegate`, or a kubectl plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invocation {
     /// `tidegate …`
@@ -30,8 +30,7 @@ static INVOCATION: LazyLock<Invocation> = LazyLock::new(|| {
 });
 
 impl Invocation {
-    /// Returns the name that this process was started under. For a symbolic link, returns the name of the
-    /// link.
+    /// Returns the name under which this process was started. For a symbolic link, that is the link's name.
     pub fn current() -> Self {
         *INVOCATION
     }
@@ -44,7 +43,7 @@ impl Invocation {
         }
     }
 
-    /// Adapts the suggested commands in `text` to the name that the program was started under.
+    /// Adapts the suggested commands in `text` to the name under which the program was started.
     pub fn adapt_commands(self, text: &str) -> String {
         match self {
             Self::Standalone => text.to_owned(),
@@ -52,7 +51,7 @@ impl Invocation {
         }
     }
 
-    /// Returns the command-line definition. The help texts use the name that the program was started under.
+    /// Returns the command-line definition. Its help uses the name under which the program was started.
     pub fn command(self) -> Command {
         let command = <Cli as clap::CommandFactory>::command();
         match self {

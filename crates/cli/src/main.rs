@@ -40,8 +40,8 @@ use crate::exit::CommandOutcome;
 use crate::invocation::Invocation;
 use crate::output::Printer;
 
-/// The process uses jemalloc, because glibc retains memory that threads have freed. With many objects, glibc
-/// needs about a third more memory (BENCHMARKS.md).
+/// jemalloc instead of glibc, which holds on to memory that threads have freed and needs about a third more
+/// with many objects (BENCHMARKS.md).
 #[cfg(all(feature = "jemalloc", target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -56,8 +56,8 @@ fn run() -> i32 {
     let cli = match command_line() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version go to standard output; usage errors go to standard error. A closed pipe is not
-            // an error.
+            // Help and version go to standard output, usage errors to standard error. A closed pipe isn't an
+            // error.
             return match error.print() {
                 Err(source) if !error.use_stderr() && source.kind() != ErrorKind::BrokenPipe => {
                     report_outcome(&Printer::from_environment(), &Err(source.into()))
@@ -86,8 +86,8 @@ fn run() -> i32 {
     report_outcome(&printer, &outcome)
 }
 
-/// Parses the command line. Adds the hidden `__complete` subcommand if kubectl requests completions, because
-/// kubectl passes only the words to complete.
+/// Parses the command line. The hidden `__complete` subcommand is added if kubectl requests completions,
+/// because kubectl passes only the words to complete.
 fn command_line() -> Result<Cli, clap::Error> {
     let called = Invocation::current();
     let mut given: Vec<OsString> = std::env::args_os().collect();
@@ -99,16 +99,15 @@ fn command_line() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Makes all files that this process and its child processes create private to their owner. Commands that
-/// write examples and man pages are exempt, because other users may read these files. Must be called before
-/// the first thread starts.
+/// Makes all files created by this process and its children private to their owner, except for commands that
+/// write examples and man pages, which others may read. Must be called before the first thread starts.
 fn close_new_files(command: &Command) {
     if !matches!(command, Command::Example(_) | Command::Man { .. }) {
         umask(Mode::RWXG | Mode::RWXO);
     }
 }
 
-/// Prints the error of a failed command. Returns its exit code.
+/// Prints a failed command's error, and returns the exit code.
 fn report_outcome(printer: &Printer, outcome: &Result<CommandOutcome, CliError>) -> i32 {
     if let Err(error) = outcome {
         printer.error(error);
@@ -116,8 +115,8 @@ fn report_outcome(printer: &Printer, outcome: &Result<CommandOutcome, CliError>)
     exit::exit_code(outcome)
 }
 
-/// Default log filter for `serve`: events of applications and ApplicationSets, and warnings from `serve`
-/// itself. Connection logs of libraries are off by default.
+/// Default log filter of `serve`: events of applications and ApplicationSets, and warnings of `serve` itself.
+/// Libraries' connection logs are off by default.
 const SERVE_LOG_FILTER: &str = "tidegate=warn,tidegate_app_controller=info,tidegate_appset_controller=info";
 
 /// Enables structured logs on standard error if requested. Long-running commands log events by default.

@@ -1,4 +1,4 @@
-//! Progress of operations while the command waits for them: bars on a terminal, lines everywhere else.
+//! Progress of operations while a command waits for them: bars on a terminal, lines everywhere else.
 
 mod bars;
 mod lines;
@@ -11,7 +11,7 @@ use tidegate_views::output::OutputDocument;
 
 use crate::output::Printer;
 
-/// Redraw interval, short enough for a smooth display and long enough to cost little CPU time.
+/// Redraw interval: short enough to look smooth, long enough to use little CPU time.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -19,12 +19,12 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 pub enum Progress<'p> {
     /// Progress bars for one operation on a terminal.
     Bars(Box<bars::Bars<'p>>),
-    /// Progress lines for several operations, or if standard error is not a terminal.
+    /// Lines for several operations, or if standard error isn't a terminal.
     Lines(lines::Lines<'p>),
 }
 
 impl<'p> Progress<'p> {
-    /// Creates the display that suits standard error: bars on a terminal, lines everywhere else.
+    /// Creates a display to suit standard error: bars on a terminal, lines everywhere else.
     pub fn new(printer: &'p Printer, operations: usize) -> Self {
         if printer.is_animated() && operations == 1 {
             Self::Bars(Box::new(bars::Bars::new(printer)))
@@ -57,7 +57,7 @@ impl<'p> Progress<'p> {
         }
     }
 
-    /// Updates the display. Must be called at every [`Progress::period`].
+    /// Updates the display. Call this every [`Progress::period`].
     pub async fn tick(&mut self, engine: &Engine, open: impl Iterator<Item = OperationId> + Send) {
         for operation in open {
             if let Ok((view, explanation)) = engine.inspect(operation).await {

@@ -1,6 +1,7 @@
 //! Generated reference pages.
 //!
-//! The test fails if a page in `docs/reference` is outdated. With `TIDEGATE_WRITE_REFERENCE=1`, it writes the pages instead.
+//! The test fails if a page in `docs/reference` is outdated. With `TIDEGATE_WRITE_REFERENCE=1`, it writes the
+//! pages instead.
 
 mod annotations;
 mod command_line;
@@ -48,7 +49,7 @@ fn generated_pages_are_current() {
     assert!(stale.is_empty(), "stale pages in docs/reference: {stale:?}; write them with `just reference`");
 }
 
-/// If two headings on a page had the same anchor, links would always lead to the first heading.
+/// If two headings on a page had the same anchor, links would always lead to the first.
 #[test]
 fn anchors_are_unique() {
     for (name, text) in pages() {

@@ -20,7 +20,7 @@ use crate::error::CliError;
 use crate::input::{self, Manifests};
 use crate::output::Printer;
 
-/// Environment variable that sets Argo CD's fixed delay between waves.
+/// Sets Argo CD's fixed delay between waves.
 const WAVE_DELAY: &str = "ARGOCD_SYNC_WAVE_DELAY";
 /// Sync option that creates the destination namespace.
 const CREATE_NAMESPACE: &str = "CreateNamespace=true";
@@ -39,8 +39,8 @@ pub fn sync_request(
     Ok(add_execution_settings(args, base, printer))
 }
 
-/// Returns the request for a `sync` command that executes a stored plan. This is the plan's own request with
-/// the current cluster connection.
+/// Returns the request for a `sync` command that executes a stored plan: the plan's own request with the
+/// current cluster connection.
 pub fn stored_plan_request(
     args: &SyncArgs,
     chosen: &SelectedCluster,
@@ -102,7 +102,7 @@ pub fn diff_request(
     base_request(&application, place, &selection, &manifests.revision)
 }
 
-/// Returns the request for a `delete` command. Settings that are not specified come from the last sync.
+/// Returns the request for a `delete` command. Settings that aren't given come from the last sync.
 pub fn deletion_request(
     args: &DeleteArgs,
     chosen: &SelectedCluster,
@@ -147,8 +147,8 @@ pub fn deletion_request(
     Ok(request)
 }
 
-/// Returns the claim. A state directory's simulated cluster doesn't need a claim, because it has only one
-/// user. A dry run doesn't need a claim either, because it does not affect other operations.
+/// Returns the claim. A state directory's simulated cluster doesn't need one, because it has only one user,
+/// and neither does a dry run, because it doesn't affect other operations.
 fn claim_request(args: &ClaimArgs, dry_run: bool, destination: &Destination) -> Option<ClaimRequest> {
     let is_shared = matches!(destination, Destination::Kubernetes { .. });
     if args.no_claim || dry_run || !is_shared {
@@ -157,8 +157,7 @@ fn claim_request(args: &ClaimArgs, dry_run: bool, destination: &Destination) -> 
     Some(ClaimRequest { namespace: args.claim_namespace.clone(), if_taken: conflict_policy(args) })
 }
 
-/// Returns the policy for another open operation for the application, regardless of where that operation was
-/// started.
+/// Returns the policy for another open operation of the application, wherever it was started.
 pub fn conflict_policy(args: &ClaimArgs) -> ClaimConflictPolicy {
     match (args.queue, args.supersede) {
         (true, _) => ClaimConflictPolicy::Queue,
@@ -179,7 +178,7 @@ impl DeployTarget {
     }
 }
 
-/// Rejects metadata for a namespace that will not be created, because the metadata would be ignored silently.
+/// Rejects metadata for a namespace that won't be created, since it would be silently ignored.
 fn check_namespace_metadata(options: &OptionArgs) -> Result<(), CliError> {
     let wanted = !options.namespace_labels.is_empty() || !options.namespace_annotations.is_empty();
     if wanted && !options.sync_options.iter().any(|option| option == CREATE_NAMESPACE) {
@@ -190,7 +189,7 @@ fn check_namespace_metadata(options: &OptionArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Returns true for options that Argo CD sets on an operation instead of an application.
+/// Returns true for options that Argo CD sets on an operation rather than an application.
 fn is_operation_option(option: &str) -> bool {
     ["Force=true", "Force=false", "SkipHooks=true", "SkipHooks=false"].contains(&option)
 }
@@ -237,7 +236,7 @@ fn base_request(
     })
 }
 
-/// Returns an application's name. The default is the name of its first folder.
+/// Returns an application's name, by default that of its first folder.
 fn application_name(args: &ApplicationSourceArgs) -> Result<String, CliError> {
     if let Some(name) = &args.app {
         return Ok(name.clone());
@@ -251,8 +250,8 @@ fn application_name(args: &ApplicationSourceArgs) -> Result<String, CliError> {
     name.filter(|name| !name.chars().any(|c| c.is_control() || c.is_whitespace())).ok_or_else(unknown)
 }
 
-/// Returns the delay between waves. Like Argo CD, accepts a whole number of seconds, and uses no delay if the
-/// value is invalid.
+/// Returns the delay between waves. Like Argo CD, this takes a whole number of seconds and uses no delay if
+/// the value is invalid.
 pub fn wave_delay(printer: &Printer) -> Option<Duration> {
     let value = env::var(WAVE_DELAY).ok()?;
     match value.trim().parse::<u32>() {

@@ -4,8 +4,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::CliError;
 
-/// Handler for SIGINT, SIGTERM and SIGHUP (the terminal was closed). While this value exists, these signals
-/// do not terminate the process.
+/// Handles SIGINT, SIGTERM and SIGHUP (the terminal was closed). These signals don't terminate the process
+/// while this value exists.
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -32,8 +32,8 @@ impl Signals {
     }
 }
 
-/// Number of the signal that the operating system sends when a file reaches the size limit. The number is the
-/// same on all Linux platforms except MIPS and PA-RISC.
+/// The signal sent when a file reaches the size limit. Its number is the same on all Linux platforms except
+/// MIPS and PA-RISC.
 const SIGXFSZ: i32 = 25;
 
 /// Ignores SIGXFSZ, so that a write beyond the file size limit returns an error instead.

@@ -21,7 +21,7 @@ use crate::signals::Signals;
 pub struct WaitResult {
     /// Operations that have finished.
     pub finished: Vec<OperationView>,
-    /// Operations that have not finished, each with the reason why the wait ended.
+    /// Operations that haven't finished, with the reason the wait ended.
     pub unfinished: Vec<UnfinishedOperation>,
 }
 
@@ -73,7 +73,7 @@ impl WaitEndReason {
 /// Operations to wait for.
 pub struct WaitRequest<'a> {
     pub engine: &'a Engine,
-    /// Event stream that was opened before the operations started, so that no event is missed.
+    /// Opened before the operations started, so that no event is missed.
     pub events: EventStream,
     pub operations: Vec<OperationId>,
     pub timeout: Option<Duration>,
@@ -81,11 +81,11 @@ pub struct WaitRequest<'a> {
     pub follow_hooks: bool,
 }
 
-/// Time after the end of operations during which remaining hook output is still shown.
+/// Time to keep showing hook output after operations have finished.
 const OUTPUT_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Waits until each operation has finished or is paused. A timeout or a signal ends the wait for all
-/// operations.
+/// Waits until every operation has finished or is paused. A timeout or a signal ends the wait for all of
+/// them.
 pub async fn wait(
     waiting: WaitRequest<'_>,
     signals: &mut Signals,
@@ -130,7 +130,7 @@ pub async fn wait(
                 progress.tick(engine, open.iter().copied()).await;
                 continue;
             }
-            // Poll hook output last, so that heavy output cannot delay anything else.
+            // Poll hook output last, so that heavy output can't delay anything else.
             told = output.recv(), if is_told => {
                 match told {
                     Some(document) => progress.output(&document),
@@ -155,12 +155,12 @@ pub async fn wait(
     Ok(waited)
 }
 
-/// Merges the hook output of several operations. The merged stream ends when all operations have ended.
+/// Merges the hook output of several operations. The merged stream ends once all of them have finished.
 fn merge_hook_output(
     engine: &Engine,
     operations: impl Iterator<Item = OperationId>,
 ) -> mpsc::Receiver<OutputDocument> {
-    // A small channel suffices, because backpressure reaches the source, whose buffer is bounded.
+    // A small channel is enough: backpressure reaches the source, whose buffer is bounded.
     let (send, receive) = mpsc::channel(1);
     for operation in operations {
         let (engine, send) = (engine.clone(), send.clone());
@@ -186,7 +186,7 @@ async fn explain_unfinished(
     Ok(UnfinishedOperation { view, explanation, reason })
 }
 
-/// Waits for an operation to end. It may already have ended before the first check.
+/// Waits for an operation to finish. It may have done so before the first check.
 async fn wait_for_end(engine: Engine, operation: OperationId) -> Result<OperationView, EngineError> {
     match engine.wait(operation).await {
         Err(EngineError::NotRunning { .. }) => engine.inspect(operation).await.map(|(view, _)| view),
@@ -194,7 +194,7 @@ async fn wait_for_end(engine: Engine, operation: OperationId) -> Result<Operatio
     }
 }
 
-/// Prints an event. Returns the operations that were paused.
+/// Prints an event, and returns the operations that were paused.
 async fn handle_event(
     engine: &Engine,
     event: Option<Result<Event, EventGap>>,

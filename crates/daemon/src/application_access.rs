@@ -1,5 +1,5 @@
-//! Access to the Applications of a state directory, either through the process that manages them or from
-//! their stored state.
+//! Access to the Applications of a state directory, through the process that manages them or from their
+//! stored state.
 
 mod stored_appsets;
 
@@ -23,7 +23,7 @@ use crate::operation_access::{check_reply, unexpected_reply_error};
 
 pub use stored_appsets::{explain_or_stored_appset, list_or_stored_appsets};
 
-/// Listed Applications, and problems with Applications that couldn't be read.
+/// Listed Applications, and problems with those that couldn't be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ApplicationListing {
     /// Applications, sorted by name.
@@ -32,7 +32,7 @@ pub struct ApplicationListing {
     pub problems: Vec<String>,
 }
 
-/// Listed ApplicationSets, and problems with ApplicationSets that couldn't be read.
+/// Listed ApplicationSets, and problems with those that couldn't be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppSetListing {
     /// ApplicationSets, sorted by name.
@@ -61,7 +61,7 @@ async fn request_reply(state_dir: &StateDir, request: &Request) -> Result<Option
     }
 }
 
-/// Sends a request to the running process. Returns once the process has stored the request durably.
+/// Sends a request to the running process. Returns once that has stored it durably.
 pub async fn send_request(state_dir: &StateDir, request: &Request) -> Result<(), ServiceError> {
     match request_reply(state_dir, request).await? {
         Some(Reply::Done) => Ok(()),
@@ -70,8 +70,8 @@ pub async fn send_request(state_dir: &StateDir, request: &Request) -> Result<(),
     }
 }
 
-/// Gets the matching Applications, or all Applications, from the running process. Returns `None` if no
-/// process is running.
+/// Gets the Applications named `name`, or all of them, from the running process. Returns `None` if there is
+/// none.
 pub async fn query_running(
     state_dir: &StateDir,
     name: Option<&str>,
@@ -86,14 +86,14 @@ pub async fn query_running(
     }
 }
 
-/// Asks the running process for the changes that syncing an Application would make. `revisions` contains one
-/// revision per source. If `revisions` is empty, the Application's own revisions are used.
+/// Asks the running process for the changes that syncing an Application would make. `revisions` has one
+/// revision per source, or is empty for the Application's own revisions.
 pub async fn diff_application(
     state_dir: &StateDir,
     name: String,
     mut revisions: Vec<String>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
-    // Earlier versions of Tidegate only read `revision`, so a single revision is sent there.
+    // Earlier versions of Tidegate only read `revision`, so send a single revision there.
     let revision = if revisions.len() == 1 { revisions.pop() } else { None };
     request_differences(state_dir, &Request::DiffApplication { name, revision, revisions }).await
 }
@@ -132,7 +132,7 @@ pub async fn plan_application_deletion(
     }
 }
 
-/// Sends a query or a request for stored plans. Returns the resulting plans.
+/// Sends a query or request for stored plans, and returns the plans.
 pub async fn request_plans(
     state_dir: &StateDir,
     request: &Request,
@@ -144,7 +144,7 @@ pub async fn request_plans(
     }
 }
 
-/// Returns a stored plan, or the plan that the request creates.
+/// Returns a stored plan, or the plan that a request creates.
 pub async fn request_plan(
     state_dir: &StateDir,
     request: &Request,
@@ -156,8 +156,8 @@ pub async fn request_plan(
     }
 }
 
-/// Returns an Application's current sync windows. Returns `None` if no process is running or the process uses
-/// an older version of Tidegate that doesn't support the query.
+/// Returns an Application's current sync windows, or `None` if no process is running or its version of
+/// Tidegate is too old for the query.
 pub async fn sync_windows(state_dir: &StateDir, name: String) -> Option<SyncWindowSummary> {
     match request_reply(state_dir, &Request::SyncWindow { name }).await {
         Ok(Some(Reply::SyncWindow(line))) => Some(line),
@@ -165,7 +165,7 @@ pub async fn sync_windows(state_dir: &StateDir, name: String) -> Option<SyncWind
     }
 }
 
-/// Returns Applications like [`query_running`], but returns an error if no process is running.
+/// Like [`query_running`], but fails if no process is running.
 pub async fn list_managed(
     state_dir: &StateDir,
     name: Option<&str>,
@@ -173,8 +173,7 @@ pub async fn list_managed(
     query_running(state_dir, name).await?.ok_or_else(|| no_process_error(state_dir))
 }
 
-/// Returns Applications like [`list_managed`]. If no process is running or the process doesn't respond, shows
-/// a notice and returns the last stored state.
+/// Like [`list_managed`], but if no process responds, shows a notice and returns the last stored state.
 pub async fn list_or_stored(
     state_dir: &StateDir,
     notices: &dyn Notices,
@@ -196,7 +195,7 @@ pub async fn list_or_stored(
     Ok(ApplicationListing { applications, problems: Vec::new() })
 }
 
-/// Returns the reason why the stored state is shown.
+/// Returns the reason for showing the stored state.
 fn stored_state_reason(refused: &ServiceError) -> &'static str {
     match refused {
         ServiceError::NoResponse { .. } => "`tidegate serve` does not respond",

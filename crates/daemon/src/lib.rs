@@ -1,5 +1,5 @@
-//! Components that the command line and the API server share: sessions of a running process, queries and requests
-//! for operations, and the control socket.
+//! Components shared by the command line and the API server: sessions of a running process, queries and
+//! requests for operations, and the control socket.
 //!
 //! ```text
 //! session             engine running in a state directory: log, clusters, control socket

@@ -1,4 +1,4 @@
-//! Access to operations through the running process, or through the log if no process is running.
+//! Access to operations through the running process or, if there is none, the log.
 
 use tidegate_executor::Summary;
 use tidegate_model::OperationId;
@@ -27,7 +27,7 @@ pub enum Responder {
     Unused,
 }
 
-/// Sends a request to the running process, or opens the log if no process is running.
+/// Sends a request to the running process or, if there is none, opens the log.
 pub async fn send_request(
     state_dir: &StateDir,
     notices: &dyn Notices,
@@ -43,7 +43,7 @@ pub async fn send_request(
     }
     match log::open_locked(state_dir, notices, client::is_process_running).await {
         Ok(log) => Ok(Responder::Log(log)),
-        // A process may have started listening in the meantime.
+        // A process may have started listening meanwhile.
         Err(ServiceError::Log(locked @ LogError::Locked { .. })) if !is_silent => {
             match client::send_request(&state_dir.socket(), request).await? {
                 RequestOutcome::Reply(reply) => Ok(Responder::Process(reply)),
@@ -64,7 +64,7 @@ enum QueryResponder {
     Unused,
 }
 
-/// Sends a query like [`send_request`], but requires no write permission and also works if a running process
+/// Sends a query like [`send_request`], but needs no write permission and also works if the running process
 /// doesn't respond.
 async fn send_query(
     state_dir: &StateDir,
@@ -83,7 +83,7 @@ async fn send_query(
         Err(ServiceError::Log(reason)) if prevents_writing(&reason) => reason,
         result => return result.map(|log| QueryResponder::Queries(Queries::without_engine(log))),
     };
-    // A process may have started listening in the meantime.
+    // A process may have started listening meanwhile.
     if !is_silent
         && matches!(reason, LogError::Locked { .. })
         && let RequestOutcome::Reply(reply) = client::send_request(&state_dir.socket(), request).await?
@@ -95,8 +95,7 @@ async fn send_query(
     }
     tracing::info!(%reason, "reading a copy of the log");
     let log = tokio::task::block_in_place(|| log::open_read_only(state_dir, notices))?;
-    // If a process holds the lock, that process may be running this operation or a different operation, or
-    // may only be reading.
+    // The process that holds the lock may be running this operation or another, or may only be reading.
     let is_unlocked = is_held(state_dir.path()) == Some(false);
     Ok(QueryResponder::Queries(if is_unlocked {
         Queries::without_engine(log)
@@ -105,7 +104,7 @@ async fn send_query(
     }))
 }
 
-/// Returns true if an error is caused by writing or by the lock, so that the log may still be readable.
+/// Returns true if an error comes from writing or locking, so that the log may still be readable.
 pub fn prevents_writing(error: &LogError) -> bool {
     matches!(
         error,

@@ -1,5 +1,5 @@
-//! Queries and requests for operations. A running engine answers them through its control socket. Without an
-//! engine, the answers come directly from the log.
+//! Queries and requests for operations. A running engine answers them on its control socket. Otherwise, the
+//! answers come directly from the log.
 
 mod damage;
 mod operation_actions;
@@ -37,10 +37,10 @@ pub struct Queries {
     applications: watch::Sender<ApplicationsState>,
     /// Managed ApplicationSets, if any.
     appsets: OnceLock<AppSetService>,
-    /// True if an engine in another process may be using the log.
+    /// True if another process's engine may be using the log.
     has_other_process: bool,
-    /// Permits for clients that wait for events or stream hook output. Other requests are answered
-    /// immediately and don't need permits.
+    /// Permits for clients that wait for events or stream hook output. Other requests are answered right away
+    /// and don't need any.
     follower_permits: Arc<Semaphore>,
 }
 
@@ -65,7 +65,7 @@ pub struct PendingResume {
 
 /// Maximum number of clients that wait for events or stream hook output.
 const FOLLOWERS_MAX: usize = 16;
-/// Maximum time that a client waits for an event before receiving an empty response.
+/// Maximum time that a client waits for an event before it gets an empty response.
 const EVENT_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl Queries {
@@ -83,25 +83,24 @@ impl Queries {
         }
     }
 
-    /// Creates queries that are answered from a log that no process is using.
+    /// Creates queries that are answered from a log that no process uses.
     pub fn without_engine(log: Log) -> Self {
         Self::new(log, None, false)
     }
 
-    /// Creates queries that are answered from a log that another process may be using.
+    /// Creates queries that are answered from a log that another process may use.
     pub fn with_other_process(log: Log) -> Self {
         Self::new(log, None, true)
     }
 
-    /// Creates queries that are answered by an engine. If the engine doesn't have the operation, the answer
-    /// comes from the log.
+    /// Creates queries that are answered by an engine or, for operations it doesn't have, from the log.
     pub fn with_engine(log: Log, engine: Engine) -> Self {
         let queries = Self::new(log, None, false);
         queries.set_engine(engine);
         queries
     }
 
-    /// Creates queries that are answered from the log until an engine is available.
+    /// Creates queries that are answered from the log until there is an engine.
     pub fn before_engine(log: Log, ahead: PendingResume) -> Self {
         Self::new(log, Some(ahead), false)
     }
@@ -112,18 +111,18 @@ impl Queries {
         let _ = self.engine.set(engine);
     }
 
-    /// Makes queries for Applications wait until [`Self::set_applications`] is called.
+    /// Makes queries for Applications wait for [`Self::set_applications`].
     pub fn expect_applications(&self) {
         self.applications.send_replace(ApplicationsState::Pending);
     }
 
-    /// Enables queries for the given Applications.
+    /// Enables queries for these Applications.
     pub fn set_applications(&self, serving: ApplicationService) {
         self.applications.send_replace(ApplicationsState::Ready(serving));
     }
 
-    /// Enables queries for the given ApplicationSets. Must be called before [`Self::set_applications`], so
-    /// that clients waiting for the Applications also find the ApplicationSets.
+    /// Enables queries for these ApplicationSets. Must be called before [`Self::set_applications`], so that
+    /// clients waiting for the Applications find the ApplicationSets as well.
     pub fn set_appsets(&self, sets: AppSetService) {
         // A process sets its ApplicationSets only once.
         let _ = self.appsets.set(sets);
@@ -189,9 +188,8 @@ impl Queries {
         }
     }
 
-    /// Returns an operation's recorded events, the sequence number of the first event, and any damage to the
-    /// operation's log. If all events were compacted, the list is empty and the number is the next sequence
-    /// number.
+    /// Returns an operation's recorded events, the sequence number of the first, and any damage to its log.
+    /// If all events were compacted, the list is empty and the number is the next sequence number.
     pub async fn recorded_events(
         &self,
         operation: OperationId,
@@ -243,7 +241,7 @@ impl Queries {
             && let Ok(_place) = self.follower_permits.try_acquire()
         {
             let mut events = engine.events(operation, after).await?;
-            // The log is read next, whether or not an event arrived.
+            // The log is read next, even if no event arrived.
             let _ = tokio::time::timeout(EVENT_WAIT_MAX, events.next()).await;
             found = read().await?;
         }
@@ -254,7 +252,7 @@ impl Queries {
                 let missed = found.event_gap(operation, after).map(|missed| missed.to_string());
                 Ok(EventPage { events: found.events, missed, last: found.last, is_over, is_running })
             }
-            // The operation is running, but the log doesn't contain it yet.
+            // The operation is running but isn't in the log yet.
             None if is_running == Some(true) => {
                 Ok(EventPage { events: Vec::new(), missed: None, last: after, is_over, is_running })
             }
@@ -262,7 +260,7 @@ impl Queries {
         }
     }
 
-    /// Streams the output of an operation's running hooks, if the operation is running in this process.
+    /// Streams the output of an operation's running hooks, if this process runs it.
     pub async fn follow_output(&self, operation: OperationId) -> Result<HookOutput, ServiceError> {
         if let Some(engine) = self.engine.get() {
             let followed = engine.follow_output(operation).await.map_err(ServiceError::from);
@@ -276,7 +274,7 @@ impl Queries {
         .into())
     }
 
-    /// Returns a permit for a long-lived stream, if a permit is available.
+    /// Returns a permit for a long-lived stream, if available.
     pub fn try_follower_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.follower_permits).try_acquire_owned().ok()
     }
@@ -292,7 +290,7 @@ impl Queries {
         }
     }
 
-    /// Returns the operations that this process is running, or `None` if this can't be determined.
+    /// Returns the operations that this process is running, or `None` if there is no telling.
     async fn running_operations(&self) -> Result<Option<BTreeSet<OperationId>>, ServiceError> {
         Ok(match (self.engine.get(), &self.pending_resume) {
             (Some(engine), _) => Some(engine.running_operations().await?),
@@ -305,8 +303,8 @@ impl Queries {
         &self,
         read: impl FnOnce(&Log) -> Result<Vec<OperationEntry>, ServiceError> + Send + 'static,
     ) -> Result<Vec<OperationEntry>, ServiceError> {
-        // Query the engine before the log: an operation that starts between the two calls appears in the next
-        // list, and an operation that ends between them is shown as finished.
+        // Ask the engine before the log: an operation that starts in between appears in the next list, and an
+        // operation that finishes in between is shown as finished.
         let at_work = self.running_operations().await?;
         let mut listed = self.run_blocking(read).await?;
         for one in &mut listed {
@@ -317,7 +315,7 @@ impl Queries {
         Ok(listed)
     }
 
-    /// Returns an operation's status, and the reasons for it.
+    /// Returns an operation's status with its reasons.
     pub async fn inspect(&self, operation: OperationId) -> Result<OperationDetails, ServiceError> {
         let at_work = self.running_operations().await?;
         let inspected = match self.engine.get() {
@@ -366,8 +364,8 @@ impl Queries {
         }
     }
 
-    /// Returns the result of looking up an operation. If the operation doesn't exist, the error describes the
-    /// item with this ID and the command that shows it.
+    /// Returns the result of looking up an operation. If it doesn't exist, the error describes the item with
+    /// this ID and the command that shows it.
     async fn explain_missing_operation<T>(
         &self,
         operation: OperationId,
@@ -390,8 +388,8 @@ impl Queries {
         }
     }
 
-    /// Returns the error for an operation that is in its Application's status but not in the log, because a
-    /// service with another state directory recorded the operation.
+    /// Returns the error for an operation that is in its Application's status but not in the log, because it
+    /// was recorded by a service with another state directory.
     fn foreign_operation_error(&self, operation: OperationId) -> Option<ServiceError> {
         let (key, is_over) = self.applications_if_ready()?.application_with_status_of(operation)?;
         let next = match is_over {
@@ -413,7 +411,7 @@ impl Queries {
         )))
     }
 
-    /// Describes the cause of an operation's delay before an engine is available.
+    /// Describes what delays an operation before there is an engine.
     fn connection_trouble(&self, operation: OperationId) -> Option<String> {
         let ahead = self.pending_resume.as_ref().filter(|_| self.engine.get().is_none())?;
         let strain = ahead.attempt.backpressure().filter(|_| ahead.operations.contains(&operation))?;

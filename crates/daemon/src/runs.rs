@@ -28,7 +28,7 @@ fn stream_kind(kind: RunKind) -> StreamKind {
     }
 }
 
-/// Returns a stream's summary, or `None` if the stream isn't a run.
+/// Returns a stream's summary, or `None` if it isn't a run.
 fn summarize_entry(entry: RawEntry) -> Result<Option<RunSummary>, LogError> {
     Ok(match run_kind(&entry.kind) {
         Some(RunKind::Rollout) => Some(RunSummary::from_rollout(entry.decode::<rollout::Event>()?)),
@@ -37,7 +37,7 @@ fn summarize_entry(entry: RawEntry) -> Result<Option<RunSummary>, LogError> {
     })
 }
 
-/// Returns what remains of a damaged run. Returns `None` if it is uncertain whether the stream is a run.
+/// Returns what is left of a damaged run, or `None` if the stream may not be a run.
 fn summarize_damaged(ImpairedStream { stream, entry, reason }: ImpairedStream) -> Option<RunSummary> {
     let entry = entry?;
     let kind = run_kind(&entry.kind)?;
@@ -65,8 +65,8 @@ fn summarize_damaged(ImpairedStream { stream, entry, reason }: ImpairedStream) -
     Some(RunSummary { damage: Some(reason), ..known.unwrap_or_else(lost) })
 }
 
-/// Returns the runs of one ApplicationSet or of all ApplicationSets, oldest first. `set` is a name or
-/// `NAMESPACE/NAME`. The ApplicationSet may no longer exist.
+/// Returns the runs of one ApplicationSet, which may be gone by now, or of all of them, oldest first. `set`
+/// is a name or `NAMESPACE/NAME`.
 pub fn list_runs(log: &Log, set: Option<&str>) -> Result<Vec<RunSummary>, ServiceError> {
     let whole = set.filter(|set| set.contains('/')).map(str::to_owned);
     let mut lines = Vec::new();
@@ -80,7 +80,7 @@ pub fn list_runs(log: &Log, set: Option<&str>) -> Result<Vec<RunSummary>, Servic
         lines.retain(|line: &RunSummary| line.id != broken.id);
         lines.push(broken);
     }
-    // If the name of a run's ApplicationSet was lost, the run matches every ApplicationSet.
+    // If the name of a run's ApplicationSet was lost, the run matches all of them.
     lines.retain(|line| set.is_none_or(|set| line.set.as_deref().is_none_or(|is| is_of_appset(is, set))));
     lines.sort_by_key(|line| line.id);
     Ok(lines)
@@ -96,9 +96,8 @@ pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<RunSummary>, Service
     Ok(select_matching(list_runs(log, None)?, text))
 }
 
-/// Returns the runs that match a run ID, an ID prefix or an ApplicationSet name. `all` is ordered oldest
-/// first. For an ApplicationSet, returns only the unfinished run. If all of its runs have finished, returns
-/// only the newest one.
+/// Returns the runs in `all` (oldest first) that match a run ID, an ID prefix or an ApplicationSet name. For
+/// an ApplicationSet, returns only the unfinished run or, if there is none, the newest.
 pub fn select_matching(mut all: Vec<RunSummary>, text: &str) -> Vec<RunSummary> {
     let sets = all.iter().filter_map(|line| line.set.as_deref()).map(AppKey::parse);
     let meant = AppKey::resolve(sets, text);
@@ -142,7 +141,7 @@ pub fn select_candidate(candidates: Vec<RunSummary>, text: &str) -> Result<RunSu
     }
 }
 
-/// Returns a run, with all its recorded events. If all events were compacted, returns only the summary.
+/// Returns a run with all its recorded events, or only its summary if they were compacted.
 ///
 /// # Errors
 ///
@@ -159,8 +158,7 @@ pub fn read_run(log: &Log, id: StreamId, now: Timestamp) -> Result<RunWithEvents
     let run = match line.kind {
         RunKind::Rollout => {
             fold_events::<rollout::Event>(log, id, rollout::apply).map(|(first, events, state)| {
-                // The outcome of an unreadable operation is unknown, as if the operation were no longer
-                // listed.
+                // An unreadable operation has no known outcome, as if it were no longer listed.
                 let end_of = |operation| operations::find_outcome(log, operation).ok().flatten();
                 RunWithEvents::from_rollout(line.clone(), (first, &events), &state, now, end_of)
             })

@@ -1,5 +1,5 @@
-//! An engine that runs in a state directory, with its log, clusters, actors and control socket. A process
-//! that must connect to clusters opens the socket first.
+//! An engine running in a state directory, with its log, clusters, actors and control socket. A process that
+//! must connect to clusters opens the socket first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens the state directory to run operations. Creates the directory if it doesn't exist.
+    /// Opens the state directory to run operations, creating it if necessary.
     pub async fn open(
         state_dir: &StateDir,
         clusters: Clusters,
@@ -46,7 +46,7 @@ impl Session {
         Self::open_with_log(log, clusters, health, state_dir, notices).await
     }
 
-    /// Opens a session like [`Session::open`], but with a log that is already open.
+    /// Like [`Session::open`], but with a log that is already open.
     pub async fn open_with_log(
         log: Log,
         clusters: Clusters,
@@ -57,8 +57,8 @@ impl Session {
         Self::open_long_lived(log, clusters, health, None, state_dir, notices).await
     }
 
-    /// Opens a session like [`Session::open_with_log`], but for a long-lived process. If `keep` is set,
-    /// compacts the log every hour. Until the Applications are managed, queries for them wait.
+    /// Like [`Session::open_with_log`], but for a long-lived process. With `keep`, compacts the log every
+    /// hour. Queries for Applications wait until those are managed.
     pub async fn open_long_lived(
         log: Log,
         clusters: Clusters,
@@ -77,7 +77,7 @@ impl Session {
         Ok(Self { engine, queries, server })
     }
 
-    /// Opens a session like [`Session::open_with_log`], but for a process whose socket is already open.
+    /// Like [`Session::open_with_log`], but for a process whose socket is already open.
     pub async fn open_behind_socket(
         entrance: EarlySocket,
         clusters: Clusters,
@@ -91,8 +91,7 @@ impl Session {
         Ok(Self { engine, queries, server })
     }
 
-    /// Stops all components in order, so that operations can be resumed, and compacts the log according to
-    /// `keep`.
+    /// Stops all components in order, so that operations can be resumed, and compacts the log as `keep` says.
     ///
     /// # Errors
     ///
@@ -108,7 +107,7 @@ impl Session {
         }
         match self.engine.compact(keep).await {
             Err(EngineError::Log(moved @ LogError::Moved { .. })) => Err(moved.into()),
-            // A failed compaction isn't an error, because the next compaction also does its work.
+            // Not an error, because the next compaction makes up for it.
             Err(error) => {
                 tracing::warn!(%error, "failed to compact the log");
                 Ok(())
@@ -118,8 +117,8 @@ impl Session {
     }
 }
 
-/// Control socket for a process that has no engine yet because it is still connecting to clusters. Dropping
-/// this value closes the socket.
+/// Control socket for a process that has no engine yet, because it is still connecting to clusters. Closed on
+/// drop.
 pub struct EarlySocket {
     log: Log,
     queries: Arc<Queries>,
@@ -127,7 +126,7 @@ pub struct EarlySocket {
 }
 
 impl EarlySocket {
-    /// Opens the socket for queries about the given operations.
+    /// Opens the socket for queries about these operations.
     pub fn open(log: &Log, ahead: PendingResume, state_dir: &StateDir, notices: &dyn Notices) -> Self {
         let queries = Arc::new(Queries::before_engine(Arc::clone(log), ahead));
         let server = open_control_socket(state_dir, &queries, notices);

@@ -7,13 +7,12 @@ use tokio::task::AbortHandle;
 
 use crate::inbox::{Arrival, Inbox};
 
-/// Timer that sends a message to an inbox once, at the most recently set time. Dropping the value cancels the
-/// timer.
+/// One-shot timer that sends a message to an inbox. Dropping it cancels the timer.
 #[derive(Default)]
 pub(crate) struct Alarm(Option<AbortHandle>);
 
 impl Alarm {
-    /// Sends the message after the given time, or never. Replaces the previous setting.
+    /// Sets the timer, replacing any previous setting. `None` disables it.
     pub fn set<M: Machine, N: Send + 'static>(&mut self, after: Option<Duration>, inbox: &Inbox<M, N>) {
         let inbox = inbox.clone();
         *self = Self(after.map(|wait| {

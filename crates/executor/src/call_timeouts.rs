@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_cluster::{Call, Cluster, ClusterError, ErrorKind, Layer, PendingCall, Verb};
 
-/// Timeout for a call that concerns a single object. An API server gives up after a minute.
+/// Timeout for calls about a single object. API servers give up after a minute.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(75);
 /// Timeout for reading many objects, which can take many calls.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(300);
@@ -26,8 +26,7 @@ impl Layer for ClusterWithTimeouts {
     async fn intercept<T: Send>(&self, call: Call, answer: impl PendingCall<T>) -> Result<T, ClusterError> {
         let limit = match call.verb {
             Verb::Discover | Verb::List | Verb::ListLive => READ_TIMEOUT,
-            // For a watch, the timeout only limits how long opening it takes. An open watch can be silent for
-            // any length of time.
+            // For a watch, this only limits the time to open it. An open watch may stay silent indefinitely.
             _ => CALL_TIMEOUT,
         };
         tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {

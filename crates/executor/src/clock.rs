@@ -25,8 +25,8 @@ struct ClockReading {
 static BEGAN: RwLock<Option<ClockReading>> = RwLock::new(None);
 
 impl SystemClock {
-    /// Sets the process clock so that it continues from `time`. Meant for callers whose clock must not run
-    /// behind the clocks of earlier processes.
+    /// Sets the process clock to continue from `time`, for callers whose clock must not run behind those of
+    /// earlier processes.
     pub fn set(time: Timestamp) {
         *BEGAN.write().unwrap_or_else(PoisonError::into_inner) =
             Some(ClockReading { time, instant: runtime_now() });
@@ -62,8 +62,8 @@ fn real_now() -> Instant {
     Instant::now()
 }
 
-/// Uptime of a machine, which is unaffected by changes to the machine's clock. Values from different
-/// processes are comparable if the machine hasn't been rebooted in between.
+/// Uptime of a machine, unaffected by changes to its clock. Comparable across processes unless the machine
+/// was rebooted in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uptime {
     /// Identity of the current boot.
@@ -96,8 +96,8 @@ pub(crate) fn suspended_time() -> Duration {
     now.since.saturating_sub(uptime.since).saturating_sub(awake)
 }
 
-/// Clock of the tokio runtime, starting at a given time. In tests, the clock is virtual: it stands still
-/// while tasks are running and then jumps to the next timer.
+/// Clock of the tokio runtime, starting at a given time. In tests, it is virtual: it stands still while tasks
+/// are running, then jumps to the next timer.
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeClock {
     start: Timestamp,

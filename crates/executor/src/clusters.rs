@@ -18,7 +18,7 @@ use crate::policy_check::ScopeCache;
 /// A job to run against a cluster. The job reports its own completion.
 pub(crate) type Job = Box<dyn FnOnce(Arc<dyn Cluster>) -> BoxFuture<'static, ()> + Send>;
 
-/// Handle to a cluster. The handle lives as long as the engine, even if the cluster's actor is replaced.
+/// Handle to a cluster. It lives as long as the engine, even if the cluster's actor is replaced.
 pub(crate) struct ClusterHandle {
     /// Connection for status queries, which don't wait for a permit.
     connection: Arc<dyn Cluster>,
@@ -44,8 +44,7 @@ impl ClusterHandle {
         })
     }
 
-    /// Returns the connection for status queries. The caller must not use this connection to call the
-    /// cluster.
+    /// Returns the connection for status queries. It must not be used to call the cluster.
     pub fn connection(&self) -> &dyn Cluster {
         self.connection.as_ref()
     }
@@ -66,7 +65,7 @@ impl ClusterHandle {
         Arc::clone(&self.permits)
     }
 
-    /// Runs a job as soon as the limit allows, provided that the actor that requested it is still alive.
+    /// Runs a job as soon as the limit allows, if the actor that requested it is still alive by then.
     pub fn run(&self, job: Job, mut alive: watch::Receiver<()>) {
         let (permits, cluster) = (Arc::clone(&self.permits), Arc::clone(&self.connection_with_timeouts));
         let log_failure = Arc::clone(&self.log_failure);
@@ -90,8 +89,8 @@ impl ClusterHandle {
         });
     }
 
-    /// Sends a message to the actor. If the actor is restarting, the message is lost. Subscribers are
-    /// notified once the actor is running again.
+    /// Sends a message to the actor. It is lost if the actor is restarting; subscribers are notified once the
+    /// actor is running again.
     pub fn send(&self, message: ClusterMessage) {
         if let Some(actor) = self.actor.borrow().as_ref() {
             let _ = actor.send_message(message);

@@ -1,8 +1,8 @@
 //! Effects of commands on a cluster: the calls, and the interpretation of their results.
 //!
 //! This module is independent of actors and timers, so that the simulator can execute commands with the same
-//! code. Any function may run twice for the same command, if the process crashes after executing the command
-//! but before recording its result. The second run doesn't change anything.
+//! code. All functions are idempotent, because they may run twice for the same command if the process crashes
+//! before it has recorded the result.
 
 mod call_errors;
 mod comparison;
@@ -49,8 +49,8 @@ pub use subject::Subject;
 pub use targets::Targets;
 pub use unsearched_kinds::NOT_SEARCHED;
 
-/// Executes a command for one task. [`TaskCommand::RunHook`] is excluded, because it is executed by a hook
-/// runner rather than a cluster.
+/// Executes a command for one task, except [`TaskCommand::RunHook`], which is executed by a hook runner
+/// rather than a cluster.
 pub async fn execute(cluster: &dyn Cluster, subject: &Subject<'_>, command: &TaskCommand) -> Answer {
     match command {
         TaskCommand::Check => Answer::Checked(resources::validate(cluster, subject).await),

@@ -30,9 +30,9 @@ use crate::log::{Log, StoreError, run_blocking, store_json};
 use crate::manifests::SubmittedManifests;
 use crate::policy_check::PolicyCheck;
 
-/// Default for the maximum number of concurrent calls to one cluster.
+/// Default limit on concurrent calls to a cluster.
 pub const DEFAULT_IN_FLIGHT: usize = 32;
-/// Maximum time that a graceful shutdown waits for calls in flight. A result that isn't recorded by then is
+/// Maximum time that a graceful shutdown waits for calls in flight. Results not recorded by then are
 /// recovered when the operation is resumed.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -47,7 +47,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Returns a builder for an engine that uses the given log.
+    /// Returns a builder for an engine on top of `log`.
     pub fn builder(log: Log) -> EngineBuilder {
         EngineBuilder::new(log)
     }
@@ -61,15 +61,15 @@ impl Engine {
         receive.await.map_err(|_| EngineError::Stopped)?
     }
 
-    /// Starts an operation. When this function returns, the operation's first records are being written to
-    /// the log. Use [`Engine::wait`] to get the operation's result. The operation is rejected if the
-    /// application has another open operation.
+    /// Starts an operation, whose first records may still be in flight to the log when this returns. Use
+    /// [`Engine::wait`] to get its result. The operation is rejected if the application has another open
+    /// operation.
     pub async fn submit(&self, request: SyncRequest, targets: Targets) -> Result<OperationId, EngineError> {
         self.submit_with_policy(request, targets, ClaimConflictPolicy::Refuse).await
     }
 
-    /// Like [`Engine::submit`], but `if_open` specifies the action if the application has another open
-    /// operation. With [`ClaimConflictPolicy::Queue`], the new operation starts when the open operation and
+    /// Like [`Engine::submit`], but `if_open` decides what happens if the application has another open
+    /// operation. With [`ClaimConflictPolicy::Queue`], the new operation starts once the open operation and
     /// all queued operations have finished. With [`ClaimConflictPolicy::Supersede`], the open operation
     /// records the new operation and ends, and the new operation starts next.
     ///
@@ -88,9 +88,9 @@ impl Engine {
         Ok(operation)
     }
 
-    /// Ensures that an operation with this id exists, and that it is running unless it has already finished.
-    /// The call is idempotent: only the first call for an id has an effect. This function is meant for
-    /// callers that record the id before they take any other step.
+    /// Ensures that an operation with this ID exists, and that it is running unless it has already finished.
+    /// The call is idempotent: only the first call for an ID has an effect. Meant for callers that record the
+    /// ID before they do anything else.
     pub async fn ensure(
         &self,
         operation: OperationId,
@@ -144,14 +144,13 @@ impl Engine {
         self.shared.log_actor.metrics.pending_batches.load(Ordering::Relaxed)
     }
 
-    /// Returns an id for [`Engine::ensure`] that sorts after all existing operations.
+    /// Returns an ID for [`Engine::ensure`] that sorts after all existing operations.
     pub async fn next_id(&self) -> Result<OperationId, EngineError> {
         Ok(self.ids.next(&self.shared.log, self.shared.clock.now()).await?)
     }
 
-    /// Checks that the log is still at the path where it was opened. If it isn't, the engine fails in the
-    /// same way as after a failed write ([`Engine::failure`]), before it makes a decision that it couldn't
-    /// record.
+    /// Checks that the log is still at the path where it was opened. If it isn't, the engine fails as it
+    /// would after a failed write ([`Engine::failure`]), before it makes a decision that it couldn't record.
     ///
     /// # Errors
     ///
@@ -159,7 +158,7 @@ impl Engine {
     pub async fn check_log(&self) -> Result<(), EngineError> {
         match run_blocking(&self.shared.log, |log| log.check_location()).await {
             Err(error @ LogError::Moved { .. }) => Err(self.fail_log(error.to_string())),
-            // Ignore other errors here, because the next write will report them.
+            // Ignore other errors; the next write will report them.
             Ok(()) | Err(_) => Ok(()),
         }
     }
@@ -212,8 +211,8 @@ impl Engine {
         self.call_supervisor(|reply| SupervisorMessage::Resume { operation, reply }).await
     }
 
-    /// Waits until a running operation has finished. Returns immediately if the operation has already
-    /// finished. Older results are read from the log.
+    /// Waits for a running operation to finish. Returns immediately if it already has. Older results are read
+    /// from the log.
     pub async fn wait(&self, operation: OperationId) -> Result<OperationView, EngineError> {
         match self.call_supervisor(|reply| SupervisorMessage::Wait { operation, reply }).await {
             Err(EngineError::NotRunning { .. }) => {
@@ -224,7 +223,7 @@ impl Engine {
         }
     }
 
-    /// Adds a cluster. If the destination already has a connection, keeps that connection and fails with
+    /// Adds a cluster. If the destination already has a connection, keeps it and fails with
     /// [`EngineError::DuplicateCluster`].
     pub async fn add_cluster(
         &self,
@@ -234,15 +233,14 @@ impl Engine {
         self.call_supervisor(|reply| SupervisorMessage::AddCluster { destination, cluster, reply }).await
     }
 
-    /// Changes the health rules. Running operations also use the new rules. They read and reevaluate all
+    /// Changes the health rules, including those of running operations, which reread and reevaluate all
     /// objects that they are waiting for.
     pub async fn set_health_rules(&self, rules: HealthRules) -> Result<(), EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::SetHealthRules { rules, reply }).await
     }
 
-    /// Sets the check of project policies, which runs before each write of an operation that belongs to a
-    /// project. Only the first call has an effect. Without this check, the engine never writes for projects
-    /// that have restrictions.
+    /// Sets the check of project policies, which runs before each write of an operation in a project. Only
+    /// the first call has an effect. Without it, the engine never writes for projects that have restrictions.
     pub fn set_policy_check(&self, permits: Arc<dyn PolicyCheck>) {
         let _ = self.shared.policy_check.set(permits);
     }
@@ -252,9 +250,9 @@ impl Engine {
         self.shared.extensions.names()
     }
 
-    /// Evaluates a gate for a step of a progressive sync, in the same way as a gate for a wave. Uses the gate
-    /// definitions, or the actor registered under the gate's name. Reports all results while the future is
-    /// polled. Returns when no more results can follow. An unknown gate is reported as closed, with a reason.
+    /// Evaluates a gate for a step of a progressive sync, like a gate for a wave: through the gate
+    /// definitions, or the actor registered under its name. Reports results for as long as the future is
+    /// polled, and returns once no more can follow. An unknown gate is reported as closed, with a reason.
     pub async fn evaluate_gate(
         &self,
         question: &StepGateRequest,
@@ -267,14 +265,14 @@ impl Engine {
     /// Shuts the engine down gracefully: no new commands are started, and the results of commands in flight
     /// are recorded. All open operations can be resumed later.
     pub async fn shutdown(&self) {
-        // Stop the machines first, because they must not receive notifications from operations that are being
+        // Stop the machines first, so that they don't get notifications from operations that are being
         // stopped.
         self.shared.machines.shut_down().await;
         let stopping = self.call_supervisor(|reply| SupervisorMessage::Shutdown { reply });
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, stopping).await.is_err() {
             tracing::warn!("calls to the cluster did not end in time; they are checked again on resume");
         }
-        // Stop only the supervisor, because all actors end together with it.
+        // Stopping the supervisor is enough, because it takes all actors down with it.
         let _ = self.supervisor.stop_and_wait(None, None).await;
         self.shared.broadcaster.close();
         let notifying =

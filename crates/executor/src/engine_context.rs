@@ -23,8 +23,8 @@ use crate::policy_check::PolicyCheck;
 /// State shared by all actors of one engine.
 pub(crate) struct EngineContext {
     pub log: Log,
-    /// Reason why the log rejects all records. Once a reason is set, no more calls are sent to clusters,
-    /// because their results couldn't be recorded.
+    /// Reason why the log rejects all records. Once set, no more calls are sent to clusters, because their
+    /// results couldn't be recorded.
     pub log_failure: LogFailure,
     pub log_actor: LogHandle,
     /// Running machines other than operations.

@@ -23,13 +23,13 @@ pub enum EngineError {
         "operation {operation} not found in this state directory; `tidegate ops list` lists all operations"
     )]
     UnknownOperation {
-        /// Requested id.
+        /// Requested ID.
         operation: OperationId,
     },
     /// This engine isn't running the operation.
     #[error("operation {operation} is not running; resume it with `tidegate resume {operation}`")]
     NotRunning {
-        /// Requested id.
+        /// Requested ID.
         operation: OperationId,
     },
     /// The operation has finished.
@@ -70,7 +70,7 @@ pub enum EngineError {
         /// The duplicate name.
         name: String,
     },
-    /// A gate has the name of a built-in gate.
+    /// A gate was registered under the name of a built-in gate.
     #[error("gate {name} is built in and cannot be replaced; use another name")]
     BuiltInGate {
         /// Name of the gate.
@@ -84,7 +84,7 @@ pub enum EngineError {
         /// The cluster that was not added.
         destination: Box<Destination>,
     },
-    /// The log rejects all records and manifests. The engine stops all work until the log is opened again.
+    /// The log rejects all records and manifests. The engine does no more work until the log is reopened.
     #[error("the operation log failed: {reason}; fix the cause and start again (no recorded data was lost)")]
     LogFailed {
         /// Last error of the log.
@@ -96,7 +96,7 @@ pub enum EngineError {
     /// The records of an operation are inconsistent.
     #[error(transparent)]
     Damaged(#[from] IllegalEvent),
-    /// The log can't store the request's manifests, but it still accepts other manifests.
+    /// The log can't store the request's manifests, but still accepts others.
     #[error("{reason}")]
     Manifests {
         /// Error from the log.

@@ -1,14 +1,12 @@
-//! Events, which are delivered once their records are durable. Listeners that missed events read them from
-//! the log.
+//! Events, delivered once their records are durable. Listeners that missed some read them from the log.
 //!
 //! ```text
 //! records ─▶ log ─▶ durable ─▶ EventEmitter ─▶ EventBroadcaster ──▶ Events, notifiers
 //!             └───────────── EventEmitter ◀── absent or slow listeners ──┘
 //! ```
 //!
-//! Live delivery and the log produce the same events from the same records. A stream of events therefore has
-//! no gaps and no repetitions, even if a delivery was missed because a listener was slow, an actor failed, or
-//! the process crashed.
+//! Live delivery and the log produce the same events from the same records, so a stream of events has neither
+//! gaps nor repetitions, even if a listener was slow, an actor failed, or the process crashed.
 
 mod broadcaster;
 mod replay;

@@ -11,14 +11,14 @@
 //! | health judge | [`HealthRequest`] | `tidegate.dev/health-judge: <name>` on the resource |
 //! | notifier | [`Event`](crate::Event) | receives every event: those after its registration, or all after a position |
 //!
-//! If an extension isn't registered, panics or doesn't reply in time, the engine keeps running and no gate
-//! opens by accident. Instead, a gate is *closed because …*, a health judge reports *Progressing because …*,
-//! and the hook of a hook runner is *Failed because …*.
+//! If an extension isn't registered, panics or doesn't reply in time, the engine keeps running, and no gate
+//! opens by accident: a gate is *closed because …*, a health judge reports *Progressing because …*, and the
+//! hook of a hook runner is *Failed because …*.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The actor library, in the version used by the engine.
+/// The actor library, re-exported in the version used by the engine.
 pub use ractor;
 use ractor::{ActorRef, RpcReplyPort};
 use tidegate_lifecycle::operation::Verdict;
@@ -32,9 +32,9 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// rollout, `application` is the ApplicationSet as `namespace/name`, and `wave` is the number of the step,
 /// starting at 1.
 ///
-/// The engine sends the request once. If the verdict changes later, the gate sends another verdict while
-/// [`GateReply::is_wanted`] returns true. A gate that can't send later verdicts sends a single verdict, with
-/// the time at which the engine must ask again.
+/// The engine sends the request once. If the verdict changes, the gate sends another for as long as
+/// [`GateReply::is_wanted`] returns true. A gate that can't do that sends a single verdict, with the time at
+/// which the engine must ask again.
 #[derive(Debug)]
 pub struct GateRequest {
     /// Id of the operation.
@@ -51,8 +51,8 @@ pub struct GateRequest {
     pub reply: GateReply,
 }
 
-/// Receiver of a gate's verdicts. A gate may send any number of verdicts, and the newest one counts. The
-/// receiver can be cloned and stored.
+/// Receiver of a gate's verdicts. A gate may send any number of them; the newest counts. The receiver can be
+/// cloned and stored.
 #[derive(Clone, Debug)]
 pub struct GateReply(watch::Sender<Option<Verdict>>);
 
@@ -62,8 +62,8 @@ impl GateReply {
         (Self(reply), answers)
     }
 
-    /// Sends a verdict. Returns false if the verdict is no longer needed, because the wave has started or the
-    /// operation has ended.
+    /// Sends a verdict. Returns false if it is no longer needed, because the wave has started or the
+    /// operation has finished.
     pub fn send(&self, verdict: Verdict) -> bool {
         self.0.send(Some(verdict)).is_ok()
     }
@@ -81,8 +81,8 @@ impl GateReply {
 
 /// Asks a runner to run a hook.
 ///
-/// If the engine is killed and restarted, a runner may receive the same operation, hook and attempt twice.
-/// The runner must do the work identified by these three values only once.
+/// If the engine is killed and restarted, a runner may receive the same operation, hook and attempt twice. It
+/// must do the work identified by these three values only once.
 #[derive(Debug)]
 pub struct HookRun {
     /// Id of the hook's operation.
@@ -100,7 +100,7 @@ pub struct HookRun {
 }
 
 /// Signals that a running hook was canceled by a user, a deadline, a lost claim, or the failure of its
-/// operation. The hook's result is then ignored.
+/// operation. Its result is then ignored.
 #[derive(Clone, Debug)]
 pub struct Cancellation(watch::Receiver<bool>);
 
@@ -115,8 +115,8 @@ impl Cancellation {
         *self.0.borrow()
     }
 
-    /// Returns when the hook is canceled. Never returns if the hook ends normally or the engine stops. If the
-    /// engine stops, the next engine runs the hook again.
+    /// Completes when the hook is canceled. Never completes if the hook finishes normally or the engine
+    /// stops, in which case the next engine runs the hook again.
     pub async fn wait_until_canceled(&mut self) {
         if self.0.wait_for(|cancelled| *cancelled).await.is_err() {
             std::future::pending::<()>().await;
@@ -160,7 +160,7 @@ impl Extensions {
         }
     }
 
-    /// Asks a health judge for an object's health. Every error becomes a Progressing status with a reason.
+    /// Asks a health judge for an object's health. Errors become a Progressing status with a reason.
     pub async fn request_health(&self, name: &str, object: Object) -> Health {
         let progressing = |reason| Health::new(HealthStatus::Progressing, reason);
         let Some(judge) = self.judges.get(name) else {
@@ -172,7 +172,7 @@ impl Extensions {
         }
     }
 
-    /// Passes a hook to a hook runner and waits for the result.
+    /// Hands a hook to its hook runner and waits for the result.
     pub async fn run_hook(
         &self,
         name: &str,

@@ -1,16 +1,15 @@
-//! Health evaluation. Scripts run on blocking threads, because a script can take up to a second and would
-//! block other tasks on an async thread.
+//! Health evaluation. Scripts run on blocking threads, because they can take up to a second and would stall
+//! other tasks on an async thread.
 
 use sha2::{Digest as _, Sha256};
 use tidegate_health::{HealthError, HealthRules};
 use tidegate_model::{Digest, Health, HealthStatus, Object, ObservedState, Timestamp};
 
-/// Returns the digest of health rules. The same rules have the same digest in every process, regardless of
-/// their order and of where they were loaded from.
+/// Returns the digest of health rules, which is the same in every process, whatever their order and origin.
 pub(crate) fn rules_digest(rules: &HealthRules) -> Digest {
     let mut hasher = Sha256::new();
     rules.visit_identity(&mut |part| {
-        // Prefix each part with its length, so that adjacent parts can't be confused.
+        // Prefix each part with its length, so that adjacent parts can't run together.
         hasher.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
         hasher.update(part);
     });

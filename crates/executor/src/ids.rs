@@ -1,4 +1,4 @@
-//! Operation ids, which sort in log order even if the clock is set back.
+//! Operation IDs, which sort in log order even if the clock is set back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use uuid::{NoContext, Uuid};
 use crate::log::Log;
 use crate::log::run_blocking;
 
-/// Minimum time between two ids, because the order of two ids from the same millisecond is undefined.
+/// Minimum time between two IDs, because IDs from the same millisecond have no defined order.
 const ID_DISTANCE_MIN: Duration = Duration::from_millis(1);
 
-/// Creates the id of a new operation. Each call receives a later time than the previous call.
+/// Creates the ID of a new operation. Each call is passed a later time than the previous call.
 pub type IdSource = Arc<dyn Fn(Timestamp) -> OperationId + Send + Sync>;
 
-/// Returns a source of random UUIDv7 ids.
+/// Returns a source of random UUIDv7 IDs.
 pub(crate) fn random_ids() -> IdSource {
     Arc::new(|now| {
         let since_epoch = Duration::from_millis(u64::try_from(now.as_millis()).unwrap_or(0));
@@ -26,8 +26,8 @@ pub(crate) fn random_ids() -> IdSource {
     })
 }
 
-/// Returns the creation time contained in an operation's id. `None` if the id doesn't contain a time. The
-/// time may be ahead of the clock, because it is always later than the time in the preceding operation's id.
+/// Returns the creation time encoded in an operation's ID, or `None` if there is none. It may be ahead of the
+/// clock, because it is always later than that of the preceding operation.
 pub fn creation_time(operation: OperationId) -> Option<Timestamp> {
     let (seconds, nanoseconds) = operation.0.get_timestamp()?.to_unix();
     let millis = seconds.saturating_mul(1000).saturating_add(u64::from(nanoseconds / 1_000_000));
@@ -37,7 +37,7 @@ pub fn creation_time(operation: OperationId) -> Option<Timestamp> {
 /// Ids of one engine.
 pub(crate) struct Ids {
     source: IdSource,
-    /// Creation time in the newest operation's id. `None` until the first id is requested.
+    /// Creation time in the newest operation's ID. `None` until the first ID is requested.
     newest: Mutex<Option<Timestamp>>,
 }
 
@@ -46,7 +46,7 @@ impl Ids {
         Self { source, newest: Mutex::default() }
     }
 
-    /// Returns an id that sorts after all ids in the log, regardless of the clock.
+    /// Returns an ID that sorts after all IDs in the log, regardless of the clock.
     pub(crate) async fn next(&self, log: &Log, now: Timestamp) -> Result<OperationId, LogError> {
         let mut newest = self.newest.lock().await;
         let before = match *newest {

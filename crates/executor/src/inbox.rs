@@ -1,8 +1,8 @@
 //! Queue of inputs for an operation or another machine.
 //!
 //! Actor mailboxes are unbounded and deliver one message at a time. An inbox keeps at most one wake-up
-//! message in the mailbox, no matter how many inputs arrive, and the actor then takes all inputs at once. For
-//! an operation, the number of arrivals is bounded by its commands in flight and the objects that it watches.
+//! message in the mailbox, no matter how many inputs arrive, and the actor takes them all at once. For an
+//! operation, the number of arrivals is bounded by its commands in flight and the objects that it watches.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,7 @@ pub(crate) type Arrival<M = SyncOperation, N = EffectMessage> = tidegate_lifecyc
 
 /// A message for the effects of an operation.
 pub(crate) enum EffectMessage {
-    /// The claim keeper has ended.
+    /// The claim keeper has stopped.
     KeeperEnded,
     /// The claim was released, or the attempt to release it was abandoned.
     ClaimReleased,
@@ -32,7 +32,7 @@ pub(crate) enum EffectMessage {
     Mask(Arc<Mask>),
     /// A hook runner has finished the hook of a task in an attempt.
     HookEnded(TaskId, u32),
-    /// The subscription to a concurrency gate has ended. All of the gate's verdicts precede this message.
+    /// The subscription to a concurrency gate is closed. All of its verdicts precede this message.
     GateUnsubscribed,
     /// The operation is old enough to watch the namespaces that it writes to.
     NamespacesDue,
@@ -65,7 +65,7 @@ impl<M: Machine, N> Inbox<M, N> {
     }
 
     fn lock(&self) -> MutexGuard<'_, tidegate_lifecycle::Inbox<M, N>> {
-        // If a push panics, the only effect is that an outdated observation may remain.
+        // A push that panics can at worst leave an outdated observation behind.
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

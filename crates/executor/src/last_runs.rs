@@ -1,7 +1,7 @@
 //! Last runs of the hooks that run only when their inputs change.
 //!
-//! Last runs are read from the operation log. If the log was compacted or can't be read, the last run of a
-//! hook is unknown, and the hook runs.
+//! They are read from the operation log. If it was compacted or can't be read, the last run of a hook is
+//! unknown, and the hook runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +14,8 @@ use crate::effects::Targets;
 use crate::log::Log;
 use crate::offline::list_summaries;
 
-/// Maximum number of operations to read, starting with the newest. A hook that didn't run in any of these
-/// operations runs again.
+/// Maximum number of operations to read, starting with the newest. A hook that didn't run in any of them runs
+/// again.
 const OPERATIONS_MAX: usize = 100;
 
 /// Result of a hook's last run, and the manifests of that run.
@@ -70,8 +70,8 @@ fn search_log(
     earlier.retain(|one| *one < operation);
     earlier.sort_unstable();
     for one in earlier.into_iter().rev().take(OPERATIONS_MAX) {
-        // Only a summary remains of a compacted operation. Stop here, because the last runs of all remaining
-        // hooks are unknown.
+        // Only a summary is left of a compacted operation, so the last runs of all remaining hooks are
+        // unknown.
         let Ok(loaded) = log.load_as(one) else { break };
         let Ok(driver) = Driver::recover(loaded.snapshot, loaded.events) else { break };
         let state = driver.state();

@@ -11,7 +11,7 @@ use crate::error::EngineError;
 /// The log shared by all actors.
 pub(crate) type Log = tidegate_oplog::Log;
 
-/// Reason why the log rejects all records. The first caller that receives the log's error sets the reason.
+/// Reason why the log rejects all records, set by the first caller that gets the log's error.
 pub(crate) type LogFailure = Arc<OnceLock<String>>;
 
 /// Reason why a batch could not be written.
@@ -25,7 +25,7 @@ pub(crate) enum AppendFailure {
     Lost,
 }
 
-/// Error that is returned when the log actor fails. The outcome of a batch is then unknown, so its operation
+/// Error returned when the log actor fails. The outcome of a batch is then unknown, so its operation
 /// continues from the log.
 #[derive(Debug, thiserror::Error)]
 #[error("the log actor failed before it confirmed whether events were written")]
@@ -39,13 +39,12 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     let log = Arc::clone(log);
     match tokio::task::spawn_blocking(move || call(&log)).await {
         Ok(result) => result,
-        // Either the log has panicked or the runtime is shutting down. In either case, the log is no longer
-        // reliable.
+        // The log has panicked, or the runtime is shutting down. Either way, the log is no longer reliable.
         Err(_) => Err(LogError::Poisoned),
     }
 }
 
-/// Reads JSON that is stored outside the log. Damage is permanent, so a retry doesn't help.
+/// Reads JSON that is stored outside the log. Damage is permanent, so there is no point in retrying.
 pub(crate) async fn read_json<T: serde::de::DeserializeOwned + Send + 'static>(
     log: &Log,
     digest: Digest,
@@ -84,9 +83,8 @@ impl From<StoreError> for CallError {
     }
 }
 
-/// Stores a value as JSON outside the log unless the log has already failed. If the disk is full, the log
-/// counts as failed, as it does after an append to a full disk. No event refers to the value yet, so the
-/// operation can continue after a restart.
+/// Stores a value as JSON outside the log unless the log has already failed. A full disk fails the log, as it
+/// would for an append. No event refers to the value yet, so the operation can continue after a restart.
 pub(crate) async fn store_json<T: serde::Serialize>(
     log: &Log,
     failure: &LogFailure,

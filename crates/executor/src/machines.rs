@@ -7,10 +7,10 @@
 //! ```
 //!
 //! A custom machine only needs an implementation of [`MachineEffects`], which executes the machine's
-//! commands. Custom machines work like operations. Their events become durable together with all other
-//! events, and their timers use the engine's clock. If an actor fails, a new actor continues from the log.
-//! Each machine has its own supervisor, which is generic over the machine's types. The engine's supervisor
-//! doesn't depend on these types.
+//! commands. Custom machines work like operations: their events become durable together with all other
+//! events, their timers use the engine's clock, and if an actor fails, a new actor continues from the log.
+//! Each machine has its own supervisor, which is generic over the machine's types, so that the engine's
+//! supervisor doesn't depend on them.
 
 mod actor;
 mod engine;

@@ -10,16 +10,15 @@ use crate::effects::{Mask, Targets};
 use crate::gates::GateDefinitions;
 use crate::log::{Log, read_json};
 
-/// Manifests that are passed from a submission to planning, so that they don't have to be read again.
+/// Manifests handed from a submission to planning, so that they don't have to be read again.
 pub(crate) struct SubmittedManifests {
     pub targets: Targets,
-    /// Permit to keep the manifests in memory. The number of permits is limited, because many operations may
-    /// be waiting.
+    /// Permit to keep the manifests in memory. Permits are limited, because many operations may be waiting.
     pub permit: OwnedSemaphorePermit,
 }
 
-/// Manifests of an operation, either just planned or read on first use. The manifests stay in memory while
-/// the operation is running, so they are stored in packed form.
+/// Manifests of an operation, just planned or read on first use. They stay in memory while the operation is
+/// running, so they are kept in packed form.
 pub(crate) struct Bundle {
     log: Log,
     pub digest: Digest,
@@ -42,8 +41,8 @@ impl Bundle {
     }
 }
 
-/// Returns the mask for an operation's Secrets, or `None` if the manifests can't be read. Such manifests
-/// never reach a cluster, so their values can't appear in any text from the cluster.
+/// Returns the mask for an operation's Secrets, or `None` if the manifests can't be read. Unreadable
+/// manifests never reach a cluster, so their values can't appear in any text from it.
 pub(crate) async fn read_mask(log: &Log, targets: Digest) -> Option<Arc<Mask>> {
     match read_json::<Targets>(log, targets).await {
         Ok(targets) => Some(Arc::new(targets.mask())),

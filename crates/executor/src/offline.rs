@@ -15,9 +15,9 @@ use crate::log::Log;
 use crate::log::run_blocking;
 use crate::summary::{Summary, codecs, summarize};
 
-/// Opens the log in a state directory and creates the directory if necessary. If a summary is older than its
-/// records because of damage, the summary is repaired. `key` encrypts content that is stored next to the log.
-/// [default: the directory's own key]
+/// Opens the log in a state directory, creating it if necessary. Repairs summaries that are older than their
+/// records because of damage. `key` encrypts content that is stored next to the log. [default: the
+/// directory's own key]
 ///
 /// # Errors
 ///
@@ -39,8 +39,8 @@ pub fn open_log(directory: &Path, key: Option<LogKey>) -> Result<Log, LogError> 
 ///
 /// A request to end an operation that is already ending has no effect, so it isn't recorded.
 ///
-/// The caller must ensure that no engine is running the operation at the same time. Otherwise, the log
-/// rejects the second writer.
+/// The caller must ensure that no engine is running the operation at the same time; the log rejects the
+/// second writer.
 pub async fn record_request(
     log: &Log,
     operation: OperationId,
@@ -57,7 +57,7 @@ pub async fn record_request(
     match driver.handle_input(&input, now) {
         Ok(()) => {}
         Err(DriverError::IllegalEvent(illegal)) => return Err(illegal.into()),
-        // No process is executing the earlier request to end the operation, so the caller must execute it.
+        // No process is acting on the earlier request to end the operation, so the caller must.
         Err(DriverError::Rejected(Rejection::AlreadyEnding { .. })) if is_end => {}
         Err(DriverError::Rejected(rejection)) => {
             return Err(EngineError::Rejected { operation, reason: rejection.to_string() });
@@ -76,8 +76,7 @@ pub async fn record_request(
 }
 
 /// Returns corrections for open operations whose summary differs from their records. A repair after damage
-/// may have recovered only an older summary. For example, a paused or finished operation would then appear to
-/// be running.
+/// may have recovered only an older summary, so that a paused or finished operation appears to be running.
 pub fn find_wrong_summaries(log: &Log) -> Result<Vec<SummaryCorrection>, LogError> {
     Ok(list_summaries(log, Lookup::open())?
         .into_iter()
@@ -94,8 +93,8 @@ pub struct SummaryCorrection {
     pub append: AppendOf<OperationEvent>,
 }
 
-/// Returns the correction for a wrong summary. Skips operations that can't be read. Such an operation returns
-/// the error when it is used.
+/// Returns the correction for a wrong summary. Skips unreadable operations, which return the error when they
+/// are used.
 fn correct_summary(log: &Log, stored: &Summary) -> Option<SummaryCorrection> {
     let loaded = log.load_as(stored.operation).ok()?;
     let driver = Driver::recover(loaded.snapshot, loaded.events).ok()?;

@@ -6,8 +6,8 @@
 //!                                       └─▶ each container, line by line, masked ─▶ Queue ─▶ HookOutput
 //! ```
 //!
-//! The operation doesn't depend on its output. The operation's calls never wait for a reader, output isn't
-//! recorded, and a slow or missing reader never delays other work.
+//! The operation doesn't depend on its output: its calls never wait for a reader, output isn't recorded, and
+//! a slow or missing reader never delays other work.
 
 mod hook_follower;
 mod operation_follower;
@@ -68,16 +68,16 @@ pub struct OutputSource {
     pub container: String,
 }
 
-/// Output of one operation's hooks from now on, preceded by the last lines of the running hooks. Dropping
-/// this value stops all work for the reader.
+/// Output of one operation's hooks from now on, preceded by the last lines of the running hooks. Dropping it
+/// stops all work for the reader.
 pub struct HookOutput {
     queue: Arc<Queue>,
     task: AbortHandle,
 }
 
 impl HookOutput {
-    /// Returns the next output. `None` if no more output will follow because the operation has finished or
-    /// its engine has stopped. This method is cancel safe.
+    /// Returns the next output, or `None` once the operation has finished or its engine has stopped. This
+    /// method is cancel safe.
     pub async fn next(&mut self) -> Option<Output> {
         self.queue.next().await
     }

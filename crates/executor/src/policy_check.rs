@@ -1,5 +1,5 @@
-//! Enforcement of an operation's project policy. The engine checks the policy before each write, not only
-//! when the operation starts.
+//! Enforcement of an operation's project policy, which is checked before each write, not only when the
+//! operation starts.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,8 +35,7 @@ pub trait PolicyCheck: Send + Sync + 'static {
     ) -> Result<(), ClusterError>;
 }
 
-/// Policy check of an engine without projects. Only operations that were started without restrictions may
-/// write.
+/// Policy check of an engine without projects: only operations started without restrictions may write.
 struct NoProjects;
 
 impl PolicyCheck for NoProjects {
@@ -108,7 +107,7 @@ pub(crate) struct PolicyGuard {
 }
 
 impl PolicyGuard {
-    /// Returns the cluster, restricted to what the operation's policy permits.
+    /// Restricts the cluster to what the operation's policy permits.
     pub async fn restrict(self, cluster: Arc<dyn Cluster>) -> Result<Arc<dyn Cluster>, CallError> {
         let read = || async {
             Ok::<_, CallError>(manifests::read_policy(&self.log, self.targets).await?.map(Arc::new))

@@ -1,7 +1,7 @@
 //! Restart policy for actors: a maximum number of restarts within a time window, with increasing delays.
 //!
-//! If an actor fails on every start, the engine soon gives up on it. If an actor fails once a day, the engine
-//! never gives up on it, no matter how long the engine runs.
+//! The engine soon gives up on an actor that fails on every start, but never on an actor that fails once a
+//! day, no matter how long it runs.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(crate) const RESTART_WINDOW: Duration = Duration::from_secs(300);
 /// Maximum number of times that the actor of an operation or machine may fail within [`RESTART_WINDOW`]
 /// before the operation or machine ends with an error.
 pub(crate) const RESTARTS_MAX: usize = 3;
-/// Delay before the first restart within a window. The delay doubles with each further restart.
+/// Delay before the first restart within a window. It doubles with each further restart.
 const DELAY_MIN: Duration = Duration::from_millis(100);
 /// Maximum delay before a restart.
 const DELAY_MAX: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use tidegate_lifecycle::{rollout, teardown};
 use tidegate_model::{OperationId, OperationPhase, Phase, Timestamp};
 use tidegate_oplog::{Codecs, EntryOf};
 
-/// Summary of an operation. The summary outlives the operation's records.
+/// Summary of an operation, which outlives its records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Id of the operation.

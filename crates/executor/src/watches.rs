@@ -1,10 +1,10 @@
-//! Shared watches: one watch for each kind and namespace in use, for all operations on a destination. For
-//! kinds without health rules, only the metadata is watched.
+//! Shared watches: one per kind and namespace in use, for all operations on a destination. For kinds without
+//! health rules, only the metadata is watched.
 //!
-//! A watch lists the objects and follows their changes. If the server no longer has the watch's resource
-//! version, the watch lists the objects again. Observations may be outdated, repeated or incomplete. The
-//! operation's state machine therefore compares them with its own writes, and every awaited object is read
-//! again every [`kind_watch::READ_INTERVAL`].
+//! A watch lists the objects and follows their changes. If its resource version has expired on the server, it
+//! lists them again. Observations may be stale, repeated or incomplete, so the operation's state machine
+//! compares them with its own writes, and every awaited object is read again every
+//! [`kind_watch::READ_INTERVAL`].
 //!
 //! ```text
 //! subscribe ──▶ SubscriptionTable (subscriptions by object) ◀── kind_watch.rs: first read, list, changes, regular reads
@@ -52,16 +52,16 @@ pub(crate) struct Subscription {
 pub(crate) struct Watches {
     context: Arc<WatchContext>,
     scopes: HashMap<Arc<Scope>, ScopeWatch>,
-    /// Watched kind and object of each subscription, so that ending a subscription doesn't require a search.
-    /// All operations share one map. Most waiting operations have a single subscription, and a map per
-    /// operation would cost 2 KiB each.
+    /// Watched kind and object of each subscription, so that ending it doesn't require a search. All
+    /// operations share one map: most have a single subscription while waiting, and a map per operation would
+    /// cost 2 KiB each.
     index: BTreeMap<(OperationId, WatchTarget), (Arc<Scope>, Place)>,
 }
 
 struct ScopeWatch {
     table: Arc<SubscriptionTable>,
-    /// Tasks that run watches, first reads and judges. Owned by this value, which is dropped with the last
-    /// subscription, so the tasks end as well.
+    /// Tasks that run watches, first reads and judges. They are aborted when this value is dropped with the
+    /// last subscription.
     tasks: JoinSet<()>,
 }
 
@@ -90,7 +90,7 @@ impl Watches {
         });
     }
 
-    /// Adds a subscription. The subscription first reports the object's current state.
+    /// Adds a subscription, which first reports the object's current state.
     pub fn subscribe(&mut self, subscription: Subscription) {
         let Subscription { operation, target, gvk, namespace, name, judge: judge_name, inbox } = subscription;
         self.unsubscribe(operation, &target);

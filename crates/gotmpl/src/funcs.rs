@@ -212,7 +212,7 @@ fn texts_of(value: &Val) -> Vec<String> {
 /// built.
 fn check_room(call: &Call, bytes: usize) -> Result<(), String> {
     if bytes > call.text_bytes_max {
-        return Err(format!("the string would be longer than {} bytes", call.text_bytes_max));
+        return Err(format!("the result would be longer than {} bytes", call.text_bytes_max));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Validation of an object's health annotations before the object is applied.
+//! Validation of an object's health annotations before it is applied.
 
 use tidegate_model::Object;
 use tidegate_model::annotations::{HEALTH_CONVENTION, HEALTH_GRACE};
@@ -6,8 +6,7 @@ use tidegate_model::parse_duration;
 
 use crate::cel::Expressions;
 
-/// Returns the problems in an object's health annotations, each with a code and a message that says how to
-/// fix the problem.
+/// Returns the problems in an object's health annotations, as codes and messages that say how to fix them.
 pub fn review_annotations(object: &Object) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     if let Some(request) = object.annotation(HEALTH_CONVENTION)

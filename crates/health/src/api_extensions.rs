@@ -7,8 +7,8 @@ use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing, r
 
 /// Returns the health of a CustomResourceDefinition, which is Healthy once its kind is served.
 ///
-/// Returns Progressing while the `Established` condition is missing, because other controllers may write
-/// their conditions first.
+/// It is Progressing while the `Established` condition is missing, because other controllers may write their
+/// conditions first.
 pub(crate) fn custom_resource_definition(object: &Object) -> Verdict {
     if object.is_deleting() {
         return progressing("Definition is being deleted");

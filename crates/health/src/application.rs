@@ -5,8 +5,8 @@ use tidegate_model::{HealthStatus, Object};
 
 use crate::verdict::worst_status;
 
-/// Returns the health of an application, which is the worst health of its live objects. Ignores objects that
-/// don't have a health status and objects that are excluded by an annotation.
+/// Returns the health of an application: the worst health of its live objects. Objects without a health
+/// status, and those excluded by an annotation, are ignored.
 pub fn application_health<'o>(
     judged: impl IntoIterator<Item = (&'o Object, Option<HealthStatus>)>,
 ) -> HealthStatus {
@@ -18,13 +18,13 @@ pub fn application_health<'o>(
 }
 
 fn counts_for_application(object: &Object, status: HealthStatus) -> bool {
-    // A child Application whose health is Missing or Unknown doesn't affect its parent.
+    // A child Application that is Missing or Unknown doesn't affect its parent.
     let is_child = (object.group(), object.kind()) == ("argoproj.io", "Application");
     let tells_nothing = matches!(status, HealthStatus::Missing | HealthStatus::Unknown);
     object.annotation(IGNORE_HEALTHCHECK) != Some("true") && !is_hook(object) && !(is_child && tells_nothing)
 }
 
-/// Returns true for hooks, including hooks that are skipped.
+/// Returns true for hooks, including those that are skipped.
 pub(crate) fn is_hook(object: &Object) -> bool {
     object.annotation(HOOK).is_some()
         || object.annotation(HELM_HOOK).is_some_and(|hook| hook != "crd-install")

@@ -1,5 +1,5 @@
-//! Kinds in the `argoproj.io` group. The Application kind doesn't have a rule: an app of apps waits for its
-//! children only if it is configured to do so.
+//! Kinds in the `argoproj.io` group. Application has no rule: an app of apps waits for its children only if
+//! configured to.
 
 use tidegate_model::Object;
 
@@ -20,9 +20,8 @@ pub(crate) fn workflow(object: &Object) -> Verdict {
     }
 }
 
-/// Returns the health of a Rollout, which depends on its phase once the controller has observed the newest
-/// spec. Controllers before 1.0 don't write a phase. Without a phase, the health depends on the number of
-/// replicas.
+/// Returns the health of a Rollout, which follows its phase once the controller has observed the newest spec.
+/// Controllers before 1.0 don't write a phase, so the number of replicas is used instead.
 pub(crate) fn rollout(object: &Object) -> Verdict {
     let node = Node::for_object(object);
     let conditions = node.conditions()?;
@@ -94,8 +93,8 @@ fn rollout_without_phase(node: Node<'_>, conditions: &[Condition<'_>]) -> Verdic
     healthy(format!("{available} of {wanted} replicas available"))
 }
 
-/// Returns true if the controller hasn't observed the newest version of the workload that the Rollout uses as
-/// its template. The controller writes the observed generation as a string.
+/// Returns true if the controller hasn't observed the newest version of the workload that serves as the
+/// Rollout's template. It writes the observed generation as a string.
 fn workload_not_observed(object: &Object, node: Node<'_>) -> Result<bool, HealthError> {
     let Some(generation) = object.annotation("rollout.argoproj.io/workload-generation") else {
         return Ok(false);
@@ -104,8 +103,8 @@ fn workload_not_observed(object: &Object, node: Node<'_>) -> Result<bool, Health
     Ok(node.has("spec.workloadRef")? && generation != observed)
 }
 
-/// Returns a message if the controller hasn't observed the newest spec of a Rollout. The controller writes
-/// the observed generation as a string. Controllers before 1.0 wrote a hash to this field, which is ignored.
+/// Returns a message if the controller hasn't observed the newest spec of a Rollout. It writes the observed
+/// generation as a string. Controllers before 1.0 wrote a hash instead, which is ignored.
 fn rollout_not_observed(object: &Object, node: Node<'_>) -> Result<Option<String>, HealthError> {
     let generation = object.generation();
     let observed = match node.text("status.observedGeneration")? {

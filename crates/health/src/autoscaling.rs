@@ -7,11 +7,11 @@ use crate::HealthError;
 use crate::fields::{Condition, Node};
 use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing, require_version};
 
-/// Annotation that contains the conditions in `autoscaling/v1`, where the status doesn't have conditions.
+/// Holds the conditions in `autoscaling/v1`, whose status doesn't have any.
 const CONDITIONS_V1: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
-/// Pairs of a condition type and a reason. Each pair means that scaling doesn't work, regardless of the
-/// condition's status.
+/// Pairs of a condition type and a reason, each meaning that scaling doesn't work, whatever the condition's
+/// status.
 const FAILURES: [(&str, &str); 8] = [
     ("AbleToScale", "FailedGetScale"),
     ("AbleToScale", "FailedUpdateScale"),
@@ -28,7 +28,7 @@ pub(crate) fn conditions_v1(object: &Object) -> Option<Value> {
     serde_json::from_str(object.annotation(CONDITIONS_V1)?).ok()
 }
 
-/// Returns true if the autoscaler is failing for a reason that isn't related to metrics.
+/// Returns true if the autoscaler is failing for a reason that has nothing to do with metrics.
 pub(crate) fn is_invalid(object: &Object) -> bool {
     let of_v1 = conditions_v1(object);
     let conditions = object.pointer("/status/conditions").into_iter().chain(&of_v1);
@@ -37,7 +37,7 @@ pub(crate) fn is_invalid(object: &Object) -> bool {
 }
 
 pub(crate) fn pod_autoscaler(object: &Object) -> Verdict {
-    // The v2 beta versions have the same conditions, and older servers don't offer newer versions.
+    // The v2 beta versions have the same conditions, and older servers offer nothing newer.
     require_version(object, &["v1", "v2", "v2beta1", "v2beta2"], "autoscaling/v1 or autoscaling/v2")?;
     if object.gvk().version != "v1" {
         return assess_conditions(&Node::for_object(object).conditions()?);

@@ -1,5 +1,5 @@
-//! Rules for custom resources, written as data: one line per kind in `rows/`, with one file per area. [`row`]
-//! describes the language.
+//! Rules for custom resources, written as data: one line per kind in `rows/`, with a file for each area.
+//! [`row`] describes the language.
 
 mod engine;
 mod gateway_api;
@@ -27,13 +27,13 @@ struct RuleTable {
     rows: Vec<HealthRow>,
     /// Maps exact kinds to indexes into `rows`.
     exact_kinds: BTreeMap<String, usize>,
-    /// Patterns, in file order, because the first match applies.
+    /// Patterns, in file order, because the first match wins.
     patterns: Vec<(String, usize)>,
 }
 
 static TABLE: LazyLock<RuleTable> = LazyLock::new(|| {
     let mut table = RuleTable::default();
-    // An invalid file doesn't provide any rows. A test checks that all files are valid.
+    // An invalid file contributes no rows. A test checks that all files are valid.
     for row in FILES.iter().filter_map(|(_, text)| row::parse_rows(text).ok()).flatten() {
         let place = table.rows.len();
         for kind in &row.kinds {

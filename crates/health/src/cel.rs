@@ -1,9 +1,9 @@
-//! User rules written as CEL expressions, as in Flux. The expressions define when an object is current, in
-//! progress or failed.
+//! User rules written as CEL expressions, as in Flux, which define when an object is current, in progress or
+//! failed.
 //!
-//! Tidegate supports the part of CEL that such expressions typically use: fields, operators, macros, strings
-//! and optional fields. The number of steps is limited. Expressions can't read a clock, and their only types
-//! are those of JSON.
+//! Tidegate supports as much of CEL as such expressions typically use: fields, operators, macros, strings and
+//! optional fields. The number of steps is limited. Expressions can't read a clock, and their only types are
+//! those of JSON.
 
 mod budget;
 mod condition;
@@ -38,8 +38,8 @@ pub const EXPRESSIONS_KEY_PREFIX: &str = "tidegate.health.";
 const USUAL_NAMES: [&str; 10] =
     ["self", "apiVersion", "kind", "metadata", "spec", "status", "data", "type", "rules", "parameters"];
 
-/// Rule that consists of expressions. An invalid rule still applies to its kind: the health of that kind's
-/// objects is then Unknown.
+/// A rule made up of expressions. If it is invalid, it still applies to its kind, whose objects' health is
+/// then Unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expressions {
     target: String,
@@ -64,18 +64,18 @@ impl Expressions {
     }
 
     /// Creates a rule from a file in a folder: `<group>/<Kind>/health.yaml` or `<Kind>/health.yaml`, where
-    /// `_` matches any text. Returns `None` if the path doesn't specify a kind.
+    /// `_` matches any text. Returns `None` if the path doesn't name a kind.
     pub fn from_path(path: &str, name: impl Into<String>, source: Json) -> Option<Self> {
         Some(Self::load(target_of_path(path, EXPRESSIONS_FILE)?, name, source))
     }
 
-    /// Creates a rule from a ConfigMap entry, using the part of its key after [`EXPRESSIONS_KEY_PREFIX`]:
-    /// `<group>_<Kind>` or `<Kind>`. Returns `None` if the key doesn't specify a kind.
+    /// Creates a rule from a ConfigMap entry, going by its key after [`EXPRESSIONS_KEY_PREFIX`]:
+    /// `<group>_<Kind>` or `<Kind>`. Returns `None` if the key doesn't name a kind.
     pub fn from_key(key: &str, name: impl Into<String>, source: Json) -> Option<Self> {
         Some(Self::load(target_of_key(key)?, name, source))
     }
 
-    /// Returns true if an object's annotations contain a rule.
+    /// Returns true if an object has a rule in its annotations.
     pub(crate) fn is_annotated(object: &Object) -> bool {
         [HEALTH_CURRENT, HEALTH_IN_PROGRESS, HEALTH_FAILED]
             .iter()
@@ -109,7 +109,7 @@ impl Expressions {
         &self.source
     }
 
-    /// Returns the reason why the rule is invalid, including the origin of the rule.
+    /// Returns the reason the rule is invalid, with the rule's origin.
     pub fn error(&self) -> Option<String> {
         self.error_reason().map(|reason| format!("{}: {reason}; fix the expression", self.name))
     }
@@ -119,7 +119,7 @@ impl Expressions {
         self.parsed.as_ref().err().map(String::as_str)
     }
 
-    /// Returns the parts of the rule that will probably never produce a result, such as unknown functions and
+    /// Returns the parts of the rule that will probably never yield a result, such as unknown functions and
     /// unusual names.
     pub fn suspicious_parts(&self) -> Vec<String> {
         let Ok(ParsedExpressions { current, in_progress, failed }) = &self.parsed else { return Vec::new() };
@@ -133,9 +133,9 @@ impl Expressions {
         named.into_iter().flat_map(doubts).collect()
     }
 
-    /// Evaluates the expressions for an object. If the status is outdated, the object is Progressing.
-    /// Otherwise, the first true expression applies, in the order `inProgress`, `failed`, `current`. An
-    /// expression that uses an absent field is false.
+    /// Evaluates the expressions for an object. If its status is outdated, it is Progressing. Otherwise, the
+    /// first true expression wins, in the order `inProgress`, `failed`, `current`. An expression that uses an
+    /// absent field is false.
     pub(crate) fn assess(&self, object: &Object) -> Verdict {
         let parsed = self
             .parsed

@@ -7,8 +7,8 @@ use crate::{api_extensions, argo, autoscaling, batch, disruption_budget, network
 
 pub(crate) type RuleFunction = fn(&Object) -> Verdict;
 
-/// Returns the rule for a kind whose health requires code, because the rule counts or compares in a special
-/// way. The rules for custom resources are written as data.
+/// Returns the rule for a kind whose health takes code, because it counts or compares in a special way. The
+/// rules for custom resources are written as data.
 pub(crate) fn code_rule(group: &str, kind: &str) -> Option<RuleFunction> {
     let rule: RuleFunction = match (group, kind) {
         ("apps", "Deployment") => workloads::deployment,

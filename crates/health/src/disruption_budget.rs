@@ -5,8 +5,8 @@ use tidegate_model::Object;
 use crate::fields::Node;
 use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing};
 
-/// Returns the health of a budget. A budget that currently doesn't allow disruptions (`InsufficientPods`) is
-/// working as intended. Any other reason for a `False` condition means that the budget doesn't work.
+/// Returns the health of a budget. A budget that currently allows no disruptions (`InsufficientPods`) is
+/// doing its job. Any other reason for a `False` condition means that it doesn't work.
 pub(crate) fn disruption_budget(object: &Object) -> Verdict {
     let node = Node::for_object(object);
     let conditions = node.conditions()?;
@@ -20,7 +20,7 @@ pub(crate) fn disruption_budget(object: &Object) -> Verdict {
             "PodDisruptionBudget cannot be enforced",
         ]));
     }
-    // Versions before policy/v1 don't have conditions, only the observed generation.
+    // Versions before policy/v1 have no conditions, only the observed generation.
     let observed = node.count("status.observedGeneration")?;
     let is_seen = object.gvk().version == "v1beta1" && observed > 0 && observed >= object.generation();
     if conditions.is_empty() && !is_seen {

@@ -1,9 +1,9 @@
 use tidegate_model::{Gvk, Health, HealthStatus};
 
-/// Reason why the health of an object cannot be determined.
+/// The reason an object's health can't be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HealthError {
-    /// The kind has a rule, but the rule doesn't support this version.
+    /// The kind has a rule, but not for this version.
     #[error("no health rule for {found}: only {supported} is supported")]
     UnsupportedVersion {
         /// Version of the object.
@@ -91,7 +91,7 @@ pub enum HealthError {
         /// Result returned by the script.
         found: String,
     },
-    /// A health script returned nothing, or an empty table, and thus did not determine the health.
+    /// A health script returned nothing or an empty table, so there is no health.
     #[error("health script {script} returned no status; return a table with the strings status and message")]
     NoStatus {
         /// Origin of the script.
@@ -99,11 +99,11 @@ pub enum HealthError {
     },
 }
 
-/// Converts an error to a health with the error as its message. [`HealthError::NoStatus`] becomes
-/// [`HealthStatus::Missing`], and all other errors become [`HealthStatus::Unknown`].
+/// Converts an error to a health with the error as its message: [`HealthStatus::Missing`] for
+/// [`HealthError::NoStatus`], and [`HealthStatus::Unknown`] for all others.
 ///
-/// As in Argo CD, operations wait for a resource whose health is Missing, but a hook whose health is Missing
-/// counts as done once it has been created.
+/// As in Argo CD, operations wait for a resource whose health is Missing, whereas a hook is done once it has
+/// been created.
 impl From<HealthError> for Health {
     fn from(error: HealthError) -> Self {
         let status = match error {

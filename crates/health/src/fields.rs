@@ -1,14 +1,14 @@
-//! Typed access to the fields of an object. Errors contain the path of the field.
+//! Typed access to an object's fields. Errors name the path of the field.
 //!
-//! An explicit null is treated like an absent field: the field isn't set. Any other wrong type is an error,
-//! because a rule that guesses could open a gate without evidence.
+//! An explicit null counts as unset. Any other wrong type is an error, because a rule that guesses could open
+//! a gate without evidence.
 
 use serde_json::Value;
 use tidegate_model::{Object, describe_json_type};
 
 use crate::HealthError;
 
-/// Part of an object whose fields are read by paths such as `status.loadBalancer.ingress`.
+/// A part of an object, whose fields are read by paths such as `status.loadBalancer.ingress`.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a> {
     value: &'a Value,
@@ -42,7 +42,7 @@ impl<'a> Node<'a> {
         Self { value: object.as_value(), path: "" }
     }
 
-    /// Creates a node for a value within an object. Errors refer to the value as `place`.
+    /// Creates a node for a value within an object. Errors refer to it as `place`.
     pub(crate) fn at(value: &'a Value, place: &'static str) -> Self {
         Self { value, path: place }
     }
@@ -52,13 +52,13 @@ impl<'a> Node<'a> {
         Ok(self.find(path)?.is_some())
     }
 
-    /// Returns a string, which is empty if the field isn't set.
+    /// Returns a string. Empty if the field isn't set.
     pub(crate) fn text(self, path: &'static str) -> Result<&'a str, HealthError> {
         let Some(value) = self.find(path)? else { return Ok("") };
         value.as_str().ok_or_else(|| self.wrong_type(path, "a string", value))
     }
 
-    /// Returns a boolean, which is false if the field isn't set.
+    /// Returns a boolean. False if the field isn't set.
     pub(crate) fn boolean(self, path: &'static str) -> Result<bool, HealthError> {
         let Some(value) = self.find(path)? else { return Ok(false) };
         value.as_bool().ok_or_else(|| self.wrong_type(path, "a boolean", value))
@@ -70,12 +70,12 @@ impl<'a> Node<'a> {
         value.as_i64().map(Some).ok_or_else(|| self.wrong_type(path, "a whole number", value))
     }
 
-    /// Returns an integer, which is 0 if the field isn't set.
+    /// Returns an integer. 0 if the field isn't set.
     pub(crate) fn count(self, path: &'static str) -> Result<i64, HealthError> {
         Ok(self.integer(path)?.unwrap_or(0))
     }
 
-    /// Returns the entries in a list. The result is empty if the field isn't set.
+    /// Returns the entries of a list. Empty if the field isn't set.
     pub(crate) fn list(
         self,
         path: &'static str,

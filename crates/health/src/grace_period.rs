@@ -1,5 +1,5 @@
-//! Grace period for failures that occur temporarily during a normal start, such as missing metrics. The
-//! object is Progressing during the period and Degraded after it.
+//! Grace period for failures that are part of a normal start, such as missing metrics. The object is
+//! Progressing during the period, and Degraded after it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::autoscaling;
 /// Grace period for an object without [`HEALTH_GRACE`].
 const GRACE_PERIOD_DEFAULT: Duration = Duration::from_secs(300);
 
-/// Returns true if the built-in rule for the kind may return Degraded for a state that isn't final.
+/// Returns true if the kind's built-in rule may return Degraded for a state that isn't final.
 pub(crate) fn has_grace_period(object: &Object) -> bool {
     match (object.group(), object.kind()) {
         ("autoscaling", "HorizontalPodAutoscaler") => !autoscaling::is_invalid(object),
@@ -23,10 +23,10 @@ pub(crate) fn has_grace_period(object: &Object) -> bool {
     }
 }
 
-/// Changes Degraded to Progressing during the grace period, and returns the end of the period if it is known.
+/// Changes Degraded to Progressing during the grace period, and returns the end of the period if known.
 ///
 /// The period begins when the object is created, its spec changes or the failing condition changes, whichever
-/// happens last. If none of these times is known, the object hasn't been created yet.
+/// comes last. If none of these times is known, the object hasn't been created yet.
 pub(crate) fn apply_grace_period(object: &Object, health: &mut Health, now: Timestamp) -> Option<Timestamp> {
     let period = object
         .annotation(HEALTH_GRACE)
@@ -35,7 +35,7 @@ pub(crate) fn apply_grace_period(object: &Object, health: &mut Health, now: Time
     if health.status != HealthStatus::Degraded || period.is_zero() {
         return None;
     }
-    // The cluster's clock may be ahead of the local clock.
+    // The cluster's clock may be ahead of ours.
     let ends = failure_start(object, &health.message).map(|began| began.min(now) + period);
     if ends.is_none_or(|ends| ends > now) {
         health.status = HealthStatus::Progressing;
@@ -52,7 +52,7 @@ fn failure_start(object: &Object, message: &str) -> Option<Timestamp> {
         let says = |field| text(condition, field).is_some_and(|found| found == message);
         says("message") || says("reason")
     });
-    // A field manager's entry contains the time of its last change.
+    // A field manager's entry has the time of its last change.
     let managers = object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
     let of_spec = managers.filter(|entry| {
         entry.get("subresource").is_none()

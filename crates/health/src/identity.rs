@@ -1,17 +1,17 @@
-//! Identity of a set of rules. The identity covers everything that affects an object's health, apart from the
-//! object itself and the time.
+//! Identity of a set of rules. It covers everything that affects an object's health, apart from the object
+//! itself and the time.
 
 use serde_json::Value as Json;
 
 use crate::{HealthRules, ScriptError, UserRule, builtin};
 
-/// Version of the built-in rules that are written as code. Increase it whenever the results of these rules
-/// change. The rules that are written as data are themselves part of the identity.
+/// Version of the built-in rules that are written as code. Bump it whenever their results change. The rules
+/// that are written as data are part of the identity themselves.
 const CODE_RULES_VERSION: u64 = 3;
 
 impl HealthRules {
-    /// Passes the parts of the identity to a hash function, in a fixed order. Two sets of rules with the same
-    /// parts return the same results. The origin and the order of the rules are not part of the identity.
+    /// Feeds the parts of the identity to a hash function, in a fixed order. Rules with the same parts return
+    /// the same results. Their origin and order are not part of the identity.
     pub fn visit_identity(&self, part: &mut dyn FnMut(&[u8])) {
         part(b"tidegate health rules");
         part(&CODE_RULES_VERSION.to_be_bytes());
@@ -23,7 +23,7 @@ impl HealthRules {
                 UserRule::Script(script) => {
                     part(b"lua");
                     part(script.text().as_bytes());
-                    // A script that is unavailable has a different result than an empty script.
+                    // An unavailable script has a different result than an empty one.
                     if let Some(ScriptError::Unavailable { .. }) = script.error() {
                         part(b"unusable");
                     }

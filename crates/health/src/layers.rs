@@ -1,4 +1,4 @@
-//! Layers of rules. The first layer that has a rule for an object applies.
+//! Layers of rules. The first layer with a rule for an object wins.
 
 use tidegate_model::annotations::HOOK_FINALIZER;
 use tidegate_model::{Evidence, Health, Object, Observation, ObservedState, Timestamp};
@@ -33,17 +33,17 @@ impl Layer {
     }
 }
 
-/// Health of an object, and the data that its evidence is based on.
+/// Health of an object, and the data behind its evidence.
 #[derive(Debug)]
 pub(crate) struct LayeredHealth {
     pub verdict: Option<Verdict>,
-    /// Generation of the conditions that the health is based on.
+    /// Generation of the conditions behind the health.
     generation: Option<i64>,
     /// True if the convention applies but couldn't determine the health.
     is_undetermined: bool,
     /// True if the object is Degraded only after the grace period.
     has_grace_period: bool,
-    /// Time at which the health changes even if the object doesn't.
+    /// The time at which the health changes even if the object doesn't.
     pub changes_at: Option<Timestamp>,
 }
 
@@ -53,8 +53,8 @@ impl LayeredHealth {
     }
 }
 
-/// Returns the layer that applies to a kind without a user rule. Returns `None` if the table states that the
-/// kind doesn't have a health status.
+/// Returns the layer that applies to a kind without a user rule, or `None` if the table says that the kind
+/// has no health status.
 pub(crate) fn layer_of_kind(group: &str, kind: &str, convention: bool) -> Option<Layer> {
     if code_rule(group, kind).is_some() {
         return Some(Layer::BuiltIn);
@@ -65,7 +65,7 @@ pub(crate) fn layer_of_kind(group: &str, kind: &str, convention: bool) -> Option
     }
 }
 
-/// Returns true if the convention may apply to an object that has no other rule.
+/// Returns true if the convention may apply to an object without any other rule.
 pub(crate) fn can_follow_convention(object: &Object, convention: bool) -> bool {
     convention
         && status_convention::applies_to_kind(object.group(), object.kind())
@@ -123,22 +123,22 @@ fn assess_without_user_rules(object: &Object, convention: bool) -> LayeredHealth
     LayeredHealth::from_verdict(None)
 }
 
-/// Returns the evidence that the object's status refers to the newest spec.
+/// Returns the evidence that the object's status is about the newest spec.
 ///
 /// - For kinds whose controllers always write the observed generation: that generation, or 0 if it hasn't
 ///   been written yet.
-/// - For kinds whose status refers to the whole object rather than to a version of its spec: identity. For
+/// - For kinds whose status is about the whole object rather than a version of its spec: identity. For
 ///   example, a Job runs only one template, and a claim is bound only once.
-/// - For all other kinds: the generation if the status contains it, or identity if the object has had only
+/// - For all other kinds: the generation if the status has it, or identity if the object has only ever had
 ///   one spec (generation 1). Otherwise there is no evidence, so operations just wait for some time.
 ///
-/// Evidence determines whether a health result can be *trusted*. If a kind has no health rule, there is no
-/// result to trust. For such a kind, the returned value is meaningless, and gates must not wait for it.
+/// The evidence tells whether a health result can be *trusted*. A kind without a health rule has no result to
+/// trust; the value is then meaningless, and gates must not wait for it.
 pub fn evidence(object: &Object) -> Evidence {
     evidence_for_condition(object, None)
 }
 
-/// Returns the evidence. `condition` is the generation of the conditions that the health is based on.
+/// Returns the evidence. `condition` is the generation of the conditions behind the health.
 fn evidence_for_condition(object: &Object, condition: Option<i64>) -> Evidence {
     let observed = generation::observed_generation(object).or(condition);
     let proof = match (object.group(), object.kind()) {
@@ -159,7 +159,7 @@ fn evidence_for_condition(object: &Object, condition: Option<i64>) -> Evidence {
     }
 }
 
-/// Returns the observation of an object, including its health, for the state machine.
+/// Returns the observation of an object, with its health, for the state machine.
 pub(crate) fn to_observation(object: &Object, at: Timestamp, finding: LayeredHealth) -> Observation {
     let unjudged = match &finding.verdict {
         None | Some(Ok(_)) => false,

@@ -1,5 +1,5 @@
-//! Health scripts in Argo CD's dialect (Lua 5.1 with `goto`) and with Argo CD's contract: the input is the
-//! object as `obj`, and the output is a table with `status` and `message`.
+//! Health scripts in Argo CD's dialect (Lua 5.1 with `goto`) and with its contract: the input is the object
+//! as `obj`, the output a table with `status` and `message`.
 //!
 //! ```text
 //! object ──▶ table `obj` (null is nil) ─┐
@@ -8,11 +8,11 @@
 //!                                             budget: steps and memory
 //! ```
 //!
-//! The interpreter is Lua 5.2, the first version with `goto`. `dialect` and the prelude restore the behavior
-//! that scripts for 5.1 expect.
+//! The interpreter is Lua 5.2, the first version with `goto`. `dialect` and the prelude bring back the
+//! behavior that scripts for 5.1 expect.
 //!
-//! Each run has its own Lua state, so runs can't affect each other. The result depends only on the object,
-//! the time and the script. Scripts can't read a clock.
+//! Each run has a Lua state of its own, so runs can't affect each other. The result depends only on the
+//! object, the time and the script. Scripts can't read a clock.
 
 mod budget;
 mod calendar;
@@ -78,7 +78,7 @@ fn create_sandbox(budget: &Rc<Budget>, object: &Object, now: Timestamp) -> mlua:
 }
 
 fn compile_script(lua: &Lua, name: &str, text: &str) -> mlua::Result<Function> {
-    // With this prefix, Lua shows the chunk name unchanged.
+    // This prefix makes Lua show the chunk name as it is.
     lua.load(dialect::translated(text).as_ref())
         .set_name(format!("={name}"))
         .set_mode(ChunkMode::Text)
@@ -93,7 +93,7 @@ fn is_memory_error(error: &mlua::Error) -> bool {
     }
 }
 
-/// Returns the error message with the file and line, but without the stack trace.
+/// Returns the error message with file and line, but without the stack trace.
 fn error_reason(error: &mlua::Error) -> String {
     let mut text = match error {
         mlua::Error::RuntimeError(text) | mlua::Error::SyntaxError { message: text, .. } => text.clone(),

@@ -19,7 +19,7 @@ pub(crate) fn ingress(object: &Object) -> Verdict {
     load_balancer_health(Node::for_object(object), "Waiting for an ingress controller to assign an address")
 }
 
-/// Returns Healthy if the load balancer status has any entry, regardless of the entry's content.
+/// Returns Healthy if the load balancer status has any entry, whatever it says.
 fn load_balancer_health(node: Node<'_>, waiting: &str) -> Verdict {
     match node.list("status.loadBalancer.ingress")?.len() {
         0 => progressing(waiting),

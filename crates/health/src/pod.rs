@@ -11,7 +11,7 @@ pub(crate) fn pod(object: &Object) -> Verdict {
     let node = Node::for_object(object);
     let policy = node.text("spec.restartPolicy")?;
     // A pod that runs to completion may be a hook. A failed image pull must not fail the hook, because the
-    // pod could still start after the operation has ended.
+    // pod could still start after the operation has finished.
     if policy == "Always" {
         let stuck = stuck_containers(node)?;
         if !stuck.is_empty() {
@@ -49,7 +49,7 @@ fn running_pod(node: Node<'_>, policy: &str, message: &str) -> Verdict {
     }
 }
 
-/// Returns the messages of containers that are waiting because of an error. Init containers are ignored.
+/// Returns the messages of containers that are waiting because of an error, leaving out init containers.
 fn stuck_containers(node: Node<'_>) -> Result<Vec<&str>, HealthError> {
     let mut messages = Vec::new();
     for container in node.list("status.containerStatuses")? {
@@ -61,7 +61,7 @@ fn stuck_containers(node: Node<'_>) -> Result<Vec<&str>, HealthError> {
     Ok(messages)
 }
 
-/// Returns the reason why a pending pod doesn't start, if its status contains one.
+/// Returns the reason a pending pod doesn't start, if its status has one.
 fn pending_reason(node: Node<'_>) -> Result<String, HealthError> {
     for statuses in ["status.initContainerStatuses", "status.containerStatuses"] {
         for container in node.list(statuses)? {
@@ -79,7 +79,7 @@ fn pending_reason(node: Node<'_>) -> Result<String, HealthError> {
     })
 }
 
-/// Returns the reason why a pod failed: the pod's own message, or the first container message.
+/// Returns the reason a pod failed: its own message, or that of the first container with one.
 fn pod_failure(node: Node<'_>) -> Result<String, HealthError> {
     let message = node.text("status.message")?;
     if !message.trim().is_empty() {

@@ -1,12 +1,12 @@
-//! Reasons why workloads are unhealthy, derived from their pods: one short sentence for users. Tidegate never
-//! bases decisions on these reasons.
+//! Reasons workloads are unhealthy, derived from their pods: a short sentence for users. Decisions are never
+//! based on them.
 
 use serde_json::Value;
 use tidegate_model::{Gvk, Object};
 
 use crate::text::shorten_sentence;
 
-/// Returns true if objects of the kind run pods that can explain the objects' health.
+/// Returns true if objects of the kind run pods that can explain their health.
 pub fn runs_pods(gvk: &Gvk) -> bool {
     matches!(
         (gvk.group.as_str(), gvk.kind.as_str()),
@@ -32,15 +32,14 @@ enum ProblemSeverity {
 /// Problem with a pod.
 struct PodProblem {
     severity: ProblemSeverity,
-    /// Number of restarts. Among problems with the same severity, the problem with the most restarts is
-    /// reported.
+    /// Number of restarts. Of several equally severe problems, the one with the most restarts is reported.
     restarts: i64,
     pod: String,
     sentence: String,
 }
 
-/// Returns one short sentence about an unhealthy workload: the reason why its pods can't be created (such as
-/// a quota), or the problem with its existing pods.
+/// Returns a short sentence about an unhealthy workload: the reason its pods can't be created (such as a
+/// quota), or the problem with those it has.
 pub fn workload_reason(workload: &Object, pods: &[Object]) -> Option<String> {
     replica_failure(workload).or_else(|| pods_reason(pods))
 }
@@ -55,11 +54,11 @@ fn replica_failure(workload: &Object) -> Option<String> {
     words("message").or_else(|| words("reason")).map(|text| shorten_sentence(text.to_owned()))
 }
 
-/// Returns one short sentence about a workload's unhealthy pods: `api-7f is crash-looping (exit 1, restarted
-/// 4 times); 2 more pods are unhealthy`. Returns `None` if there are no problems, or if the pods are just
-/// starting.
+/// Returns a short sentence about a workload's unhealthy pods:
+/// `api-7f is crash-looping (exit 1, restarted 4 times); 2 more pods are unhealthy`. Returns `None` if there
+/// are no problems, or if the pods are just starting.
 ///
-/// Fields of the wrong type are ignored, because the sentence is only a hint and not a health result.
+/// Fields of the wrong type are ignored, because the sentence is only a hint, not a health result.
 pub fn pods_reason(pods: &[Object]) -> Option<String> {
     let mut troubles: Vec<PodProblem> = pods.iter().filter_map(pod_problem).collect();
     troubles.sort_by(|a, b| (b.severity, b.restarts, &a.pod).cmp(&(a.severity, a.restarts, &b.pod)));
@@ -98,7 +97,7 @@ fn pod_problem(pod: &Object) -> Option<PodProblem> {
     Some(PodProblem { severity: rank, restarts, pod: pod.name().to_owned(), sentence })
 }
 
-/// Returns a pod problem that isn't caused by one of its containers.
+/// Returns a pod's problem that isn't caused by any of its containers.
 fn pod_level_problem(pod: &Object) -> Option<(ProblemSeverity, String)> {
     let conditions = pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let condition = |kind: &str| {
@@ -153,7 +152,7 @@ fn container_problem(status: &Value) -> Option<(ProblemSeverity, String)> {
     }
 }
 
-/// Returns the problem with a container that has failed, either now or before its last restart.
+/// Returns the problem with a container that has failed, now or before its last restart.
 fn termination_problem(status: &Value, restarts: i64) -> Option<(ProblemSeverity, String)> {
     if let Some(exit) = exit_text(at(status, "/state/terminated")) {
         let said = text_at(at(status, "/state/terminated"), "message").trim();

@@ -10,11 +10,11 @@ use crate::verdict::Verdict;
 use crate::{HealthError, lua};
 
 /// Health rules of an engine: user rules, then built-in rules, then the general convention for the status of
-/// custom resources. A set of rules is cheap to clone and can be shared between threads.
+/// custom resources. They are cheap to clone and can be shared between threads.
 ///
-/// The first rule that matches an object applies. Rules are checked in this order: expressions in the
-/// object's annotations, the user rule for exactly the object's kind, the first user rule with a matching
-/// pattern, the built-in rule, and the general convention.
+/// The first rule that matches an object wins, in this order: expressions in the object's annotations, the
+/// user rule for exactly its kind, the first user rule with a matching pattern, the built-in rule, and the
+/// general convention.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HealthRules {
     user: Arc<UserRules>,
@@ -38,7 +38,7 @@ pub enum UserRule {
 }
 
 impl UserRule {
-    /// Returns the target of the rule: `group/Kind`, `Kind`, or a pattern for these.
+    /// Returns the rule's target: `group/Kind`, `Kind`, or a pattern for these.
     pub fn target(&self) -> &str {
         match self {
             Self::Script(script) => script.target(),
@@ -79,14 +79,14 @@ impl HealthRules {
         Self::default()
     }
 
-    /// Creates rules with scripts that take precedence over the built-in rules. Returns an error if two
-    /// scripts have the same kind or pattern.
+    /// Creates rules with scripts that take precedence over the built-in rules. Fails if two scripts have the
+    /// same kind or pattern.
     pub fn with_scripts(scripts: impl IntoIterator<Item = Script>) -> Result<Self, ScriptError> {
         Self::with_rules(scripts.into_iter().map(UserRule::Script))
     }
 
-    /// Creates rules with user rules that take precedence over the built-in rules. Returns an error if two
-    /// rules have the same kind or pattern.
+    /// Creates rules with user rules that take precedence over the built-in ones. Fails if two rules have the
+    /// same kind or pattern.
     pub fn with_rules(rules: impl IntoIterator<Item = UserRule>) -> Result<Self, ScriptError> {
         let mut own = UserRules::default();
         for rule in rules {
@@ -103,8 +103,8 @@ impl HealthRules {
         Ok(Self { user: Arc::new(own), ..Self::default() })
     }
 
-    /// Works like [`Self::with_rules`], but for independent rules. If two rules have the same kind or
-    /// pattern, only the matching objects are affected: their health becomes Unknown.
+    /// Like [`Self::with_rules`], but for independent rules: if two of them have the same kind or pattern,
+    /// only the matching objects are affected, whose health becomes Unknown.
     pub fn with_rules_lenient(rules: impl IntoIterator<Item = UserRule>) -> Self {
         let mut by_target: BTreeMap<String, UserRule> = BTreeMap::new();
         for rule in rules {
@@ -134,19 +134,17 @@ impl HealthRules {
         !self.is_convention_disabled
     }
 
-    /// Returns the user rules. Rules for exact kinds come first.
+    /// Returns the user rules, those for exact kinds first.
     pub fn user_rules(&self) -> impl Iterator<Item = &UserRule> {
         self.user.exact.values().chain(self.user.patterns.values())
     }
 
-    /// Returns the reasons why user rules are invalid. An invalid rule affects only the kind that it applies
-    /// to.
+    /// Returns the reasons user rules are invalid. An invalid rule affects only its own kind.
     pub fn rule_errors(&self) -> impl Iterator<Item = String> {
         self.user_rules().filter_map(UserRule::error)
     }
 
-    /// Returns the parts of user rules that will probably never produce a result, along with the origin of
-    /// the rule.
+    /// Returns the parts of user rules that will probably never yield a result, with the rule's origin.
     pub fn suspicious_parts(&self) -> impl Iterator<Item = String> {
         let doubts = |rule: &UserRule| match rule {
             UserRule::Script(_) => Vec::new(),
@@ -179,19 +177,18 @@ impl HealthRules {
         self.user_rule(&gvk.group, &gvk.kind).is_some()
     }
 
-    /// Returns true if a kind can have a health status. Operations never wait for other kinds.
+    /// Returns true if a kind can have a health status. Operations never wait for any other kind.
     pub fn has_rule(&self, gvk: &Gvk) -> bool {
         self.user_rule(&gvk.group, &gvk.kind).is_some()
             || layers::layer_of_kind(&gvk.group, &gvk.kind, self.has_convention()).is_some()
     }
 
-    /// Returns true if an object's annotations contain expressions. Evaluating them requires the complete
-    /// object.
+    /// Returns true if an object's annotations have expressions. Evaluating them takes the complete object.
     pub fn is_annotated(object: &Object) -> bool {
         Expressions::is_annotated(object)
     }
 
-    /// Returns the layer that applies to an object. `None` if there is no health status to wait for.
+    /// Returns the layer that applies to an object, or `None` if there is no health status to wait for.
     pub fn layer(&self, object: &Object) -> Option<Layer> {
         if self.user_rule(object.group(), object.kind()).is_some() || Expressions::is_annotated(object) {
             return Some(Layer::User);
@@ -211,7 +208,7 @@ impl HealthRules {
         }
     }
 
-    /// Describes the rule that applies to a kind, regardless of annotations.
+    /// Describes the rule that applies to a kind, leaving annotations aside.
     pub fn rule_for_kind(&self, gvk: &Gvk) -> Option<String> {
         let (group, kind) = (gvk.group.as_str(), gvk.kind.as_str());
         match self.user_rule(group, kind) {
@@ -234,23 +231,20 @@ impl HealthRules {
         })
     }
 
-    /// Returns the health of an object at the time `now`. Scripts can read this time, and grace periods end
-    /// according to this time.
+    /// Returns the health of an object at the time `now`, which scripts can read and by which grace periods
+    /// end.
     ///
-    /// - `None`: the object doesn't have a health status, and gates don't wait for it (ConfigMap, Secret,
-    ///   roles, …).
-    /// - `Some(Err(_))`: there is a rule, but it did not produce a result; see [`HealthError`] for the
-    ///   effects.
+    /// - `None`: the object has no health status, and gates don't wait for it (ConfigMap, Secret, roles, …).
+    /// - `Some(Err(_))`: there is a rule, but it didn't yield a result; see [`HealthError`] for the effects.
     ///
-    /// An object that is being deleted is `Progressing`, regardless of its kind. Objects with the hook
-    /// finalizer are an exception, because the purpose of the finalizer is to keep the hook's result
-    /// readable.
+    /// An object that is being deleted is `Progressing`, whatever its kind. Objects with the hook finalizer
+    /// are an exception, since that finalizer is there to keep the hook's result readable.
     pub fn assess(&self, object: &Object, now: Timestamp) -> Option<Result<Health, HealthError>> {
         layers::assess_layers(object, |object| self.assess_by_user(object, now), self.has_convention(), now)
             .verdict
     }
 
-    /// Returns the time at which the health changes even if the object doesn't. This is the end of a grace
+    /// Returns the time at which the health changes even if the object doesn't, which is the end of a grace
     /// period.
     pub fn health_changes_at(&self, object: &Object, now: Timestamp) -> Option<Timestamp> {
         if self.layer(object) == Some(Layer::User) {
@@ -259,7 +253,7 @@ impl HealthRules {
         layers::assess_layers(object, |_| None, self.has_convention(), now).changes_at
     }
 
-    /// Returns the observation of an object at the given time, for the operation's state machine.
+    /// Returns the observation of an object at this time, for the operation's state machine.
     pub fn observe(&self, object: &Object, at: Timestamp) -> Observation {
         let found = layers::assess_layers(
             object,

@@ -1,4 +1,4 @@
-//! Health scripts and the kinds that they apply to, named as in Argo CD.
+//! Health scripts and the kinds they apply to, named as in Argo CD.
 
 use crate::lua;
 
@@ -6,11 +6,11 @@ use crate::lua;
 pub const SCRIPT_FILE: &str = "health.lua";
 /// Prefix of script keys in a ConfigMap.
 pub const SCRIPT_KEY_PREFIX: &str = "resource.customizations.health.";
-/// Maximum length of a script in bytes. This is a hundred times the length of Argo CD's own scripts.
+/// Maximum length of a script in bytes, a hundred times that of Argo CD's own scripts.
 pub const SCRIPT_BYTES_MAX: usize = 256 << 10;
 
-/// Health script. An invalid script still applies to its kind, and the health of that kind's objects is then
-/// [`HealthStatus::Unknown`]. Using another rule instead could open a gate without evidence.
+/// A health script. If it is invalid, it still applies to its kind, whose objects' health is then
+/// [`HealthStatus::Unknown`]. Falling back to another rule could open a gate without evidence.
 ///
 /// [`HealthStatus::Unknown`]: tidegate_model::HealthStatus::Unknown
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Script {
     error: Option<ScriptError>,
 }
 
-/// Reason why a script is invalid. Every message begins with the origin of the script.
+/// The reason a script is invalid. Every message starts with the script's origin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
     /// The path does not specify a kind.
@@ -32,7 +32,7 @@ pub enum ScriptError {
         /// Origin of the script.
         name: String,
     },
-    /// The key in the ConfigMap does not specify a kind.
+    /// The key in the ConfigMap doesn't name a kind.
     #[error("{name}: the key does not contain a kind; use {SCRIPT_KEY_PREFIX}<group>_<Kind>")]
     Key {
         /// Origin of the script.
@@ -55,7 +55,7 @@ pub enum ScriptError {
     /// The script is not available.
     #[error("{reason}")]
     Unavailable {
-        /// Expected location of the script, and the reason why it isn't available.
+        /// The script's expected location, and why it isn't available.
         reason: String,
     },
     /// Two rules have the same target.
@@ -71,8 +71,8 @@ pub enum ScriptError {
 }
 
 impl Script {
-    /// Creates a script for `group/Kind`, or for `Kind` without a group. `*` matches any text and `?` matches
-    /// any character. `name` is the script's origin.
+    /// Creates a script for `group/Kind`, or for `Kind` in the core group. `*` matches any text and `?` any
+    /// character. `name` is the script's origin.
     pub fn new(
         target: impl Into<String>,
         name: impl Into<String>,
@@ -85,7 +85,7 @@ impl Script {
         }
     }
 
-    /// Works like [`Script::new`], but for independent scripts: an error is stored and can be read with
+    /// Like [`Script::new`], but for independent scripts: an error is stored and can be read with
     /// [`Script::error`].
     pub fn load(target: impl Into<String>, name: impl Into<String>, text: impl Into<String>) -> Self {
         let (target, name, text) = (target.into(), name.into(), text.into());
@@ -97,7 +97,7 @@ impl Script {
         Self { target, name, text, error: fault }
     }
 
-    /// Creates a script that isn't available but still applies to its kind. `reason` contains the expected
+    /// Creates a script that isn't available but still applies to its kind. `reason` gives the expected
     /// location and the error.
     pub fn unavailable(
         target: impl Into<String>,
@@ -108,7 +108,7 @@ impl Script {
         Self { target: target.into(), name: name.into(), text: String::new(), error: fault }
     }
 
-    /// [Loads](Script::load) a script from a folder. `path` is relative to the folder, with `/` as separator:
+    /// [Loads](Script::load) a script from a folder. `path` is relative to it, with `/` as the separator:
     /// `<group>/<Kind>/health.lua` or `<Kind>/health.lua`, where `_` matches any text.
     pub fn from_path(
         path: &str,
@@ -122,8 +122,8 @@ impl Script {
         }
     }
 
-    /// [Loads](Script::load) a script from a ConfigMap entry, using the part of its key after
-    /// [`SCRIPT_KEY_PREFIX`]: `<group>_<Kind>` or `<Kind>`.
+    /// [Loads](Script::load) a script from a ConfigMap entry, going by its key after [`SCRIPT_KEY_PREFIX`]:
+    /// `<group>_<Kind>` or `<Kind>`.
     pub fn from_key(
         key: &str,
         name: impl Into<String>,
@@ -136,7 +136,7 @@ impl Script {
         }
     }
 
-    /// Returns the target of the script: `group/Kind`, `Kind`, or a pattern for these.
+    /// Returns the script's target: `group/Kind`, `Kind`, or a pattern for these.
     pub fn target(&self) -> &str {
         &self.target
     }
@@ -157,8 +157,7 @@ impl Script {
     }
 }
 
-/// Returns the kind or pattern specified by the path of a file in a folder. `None` if the path doesn't
-/// specify a kind.
+/// Returns the kind or pattern named by a file's path in a folder, or `None` if it doesn't name any.
 pub fn target_of_path(path: &str, file: &str) -> Option<String> {
     let parts: Vec<_> = path.split('/').collect();
     match parts.as_slice() {
@@ -170,7 +169,7 @@ pub fn target_of_path(path: &str, file: &str) -> Option<String> {
     }
 }
 
-/// Returns the kind specified by the part of a ConfigMap key after its prefix.
+/// Returns the kind named by a ConfigMap key, given the part after its prefix.
 pub(crate) fn target_of_key(key: &str) -> Option<String> {
     let parts: Vec<_> = key.split('_').collect();
     match parts.as_slice() {
@@ -180,10 +179,10 @@ pub(crate) fn target_of_key(key: &str) -> Option<String> {
     }
 }
 
-/// Returns true if a text matches a pattern. `*` matches any text, and `?` matches any byte.
+/// Returns true if a text matches a pattern. `*` matches any text, `?` any byte.
 pub(crate) fn matches_pattern(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut item) = (0, 0);
-    // Position for backtracking: the last star, and the length of the text that it has matched.
+    // Where to backtrack to: the last star, and how much text it has matched.
     let mut star: Option<(usize, usize)> = None;
     while at < text.len() {
         match pattern.get(item) {

@@ -1,10 +1,10 @@
-//! General convention for the status of custom resources that don't have a rule.
+//! General convention for the status of custom resources without a rule.
 //!
-//! Controllers that follow the convention write the observed generation, and conditions with well-known
-//! names. Kubernetes' cli-utils documents the convention as `kstatus`. As in cli-utils, the checks run in
-//! this order: an outdated status, `Stalled`, `Failed`, `Degraded`, `Reconciling`, `Ready`, `Available`, and
-//! finally the generation alone, unless the phase says that the object isn't ready. There are no errors: if a
-//! status doesn't follow the convention, the object has no health status.
+//! Controllers that follow it write the observed generation, and conditions with well-known names.
+//! Kubernetes' cli-utils documents it as `kstatus`. As there, the checks run in this order: an outdated
+//! status, `Stalled`, `Failed`, `Degraded`, `Reconciling`, `Ready`, `Available`, and finally the generation
+//! alone, unless the phase says that the object isn't ready. There are no errors: an object whose status
+//! doesn't follow the convention has no health status.
 
 use serde_json::Value;
 use tidegate_model::annotations::HEALTH_CONVENTION;
@@ -14,18 +14,18 @@ use crate::application::is_hook;
 use crate::builtin::RowAssessment;
 use crate::generation;
 
-/// Maximum time in seconds from an object's creation until its controller is expected to report a first
-/// status.
+/// Time in seconds within which a controller is expected to report a first status after the object's
+/// creation.
 const STATUS_EXPECTED_SECONDS: i64 = 60;
 
 /// Value of the annotation that controls the convention for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConventionSetting {
-    /// The annotation isn't set: the convention applies if the status follows it.
+    /// Not set: the convention applies if the status follows it.
     Unset,
     /// The convention never applies.
     Off,
-    /// The object must have a status, and is Progressing until it has one.
+    /// The object must have a status, and is Progressing until it does.
     Required,
 }
 
@@ -37,8 +37,8 @@ pub(crate) fn convention_setting(object: &Object) -> ConventionSetting {
     }
 }
 
-/// Groups that belong to Kubernetes itself, in addition to groups without a dot. Their kinds have a rule or
-/// no health status.
+/// Groups of Kubernetes itself, in addition to those without a dot. Their kinds have a rule or no health
+/// status.
 const KUBERNETES_GROUPS: [&str; 18] = [
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -59,7 +59,7 @@ const KUBERNETES_GROUPS: [&str; 18] = [
     "storage.k8s.io",
     "storagemigration.k8s.io",
 ];
-/// Third-party kinds that intentionally have no health status; see the `argo` module.
+/// Third-party kinds that have no health status on purpose; see the `argo` module.
 const EXCLUDED_KINDS: [(&str, &str); 2] = [("argoproj.io", "Application"), ("argoproj.io", "AppProject")];
 
 /// Returns true if the convention can apply to a kind.
@@ -144,8 +144,8 @@ const NOT_READY_PHASES: [&str; 16] = [
 ];
 const FAILED_PHASES: [&str; 4] = ["failed", "failure", "error", "degraded"];
 
-/// Returns the health of an object according to its phase. Applies if the controller writes the generation
-/// but none of the convention's conditions.
+/// Returns the health of an object according to its phase, for controllers that write the generation but none
+/// of the convention's conditions.
 fn phase_health(object: &Object) -> Option<(HealthStatus, String)> {
     ["phase", "state", "status"].into_iter().find_map(|field| {
         let word = object.pointer(&format!("/status/{field}"))?.as_str()?;
@@ -162,7 +162,7 @@ fn phase_health(object: &Object) -> Option<(HealthStatus, String)> {
 
 fn condition_health(condition: &Value, status: HealthStatus, object: &Object) -> RowAssessment {
     let seen = condition.get("observedGeneration").and_then(Value::as_i64);
-    // A generation for the whole status takes precedence over the generations of single conditions.
+    // A generation for the whole status takes precedence over those of single conditions.
     let is_old = generation::observed_generation(object).is_none()
         && seen.is_some_and(|seen| seen < object.generation());
     if is_old {
@@ -183,7 +183,7 @@ fn condition_health(condition: &Value, status: HealthStatus, object: &Object) ->
     RowAssessment { health: Some(Health::new(status, message)), generation: seen, has_grace_period: false }
 }
 
-/// Returns true if an object doesn't have a status yet.
+/// Returns true if an object has no status yet.
 fn has_no_status(object: &Object) -> bool {
     match object.pointer("/status") {
         None | Some(Value::Null) => true,
@@ -191,10 +191,10 @@ fn has_no_status(object: &Object) -> bool {
     }
 }
 
-/// Returns the provisional health of an object that may still receive its first status. This health is
-/// Healthy, but without evidence, so a wave waits for some time before it accepts the health. The wave
-/// therefore neither hangs on a kind that never reports a status nor continues before the first report. Hooks
-/// don't have a provisional health, because they count as done once they have been created.
+/// Returns the provisional health of an object that may still get its first status: Healthy, but without
+/// evidence, so that a wave waits for some time before it accepts it. It thus neither hangs on a kind that
+/// never reports a status nor moves on before the first report. Hooks have no provisional health, because
+/// they are done once they have been created.
 pub(crate) fn provisional_health(object: &Object, now: Timestamp) -> Option<Health> {
     let may_speak = has_no_status(object) && !is_hook(object) && !is_status_overdue(object, now);
     may_speak.then(|| Health::new(HealthStatus::Healthy, "has reported no status"))

@@ -21,12 +21,12 @@ pub(crate) fn volume_claim(object: &Object) -> Verdict {
     }
 }
 
-/// Annotation that contains the node that the scheduler has chosen for a claim, if the volume is bound only
-/// when the first consumer starts.
+/// The node that the scheduler has chosen for a claim whose volume is bound only when its first consumer
+/// starts.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Returns the storage class of a claim that has neither a volume nor a chosen node. If the class binds
-/// volumes only when there is a consumer, the claim doesn't change until a Pod uses it.
+/// Returns the storage class of a claim with neither a volume nor a chosen node. If the class binds volumes
+/// only for a consumer, nothing happens to the claim until a Pod uses it.
 pub fn unbound_class(claim: &Object) -> Option<&str> {
     let is_unbound = (claim.group(), claim.kind()) == ("", "PersistentVolumeClaim")
         && claim.text("/status/phase") == "Pending"
@@ -35,13 +35,13 @@ pub fn unbound_class(claim: &Object) -> Option<&str> {
     Some(claim.text("/spec/storageClassName")).filter(|class| is_unbound && !class.is_empty())
 }
 
-/// Returns true if a storage class creates volumes only for claims that are used by a Pod.
+/// Returns true if a storage class creates volumes only for claims in use by a Pod.
 pub fn binds_with_consumer(class: &Object) -> bool {
     class.text("/volumeBindingMode") == "WaitForFirstConsumer"
 }
 
-/// Returns the health of a claim that is waiting for its first consumer. The claim counts as Healthy, because
-/// a wave could otherwise end up waiting for a Pod in a later wave.
+/// Returns the health of a claim that waits for its first consumer. It counts as Healthy, since a wave could
+/// otherwise wait for a Pod in a later wave.
 pub fn waits_for_consumer() -> Health {
     Health::new(HealthStatus::Healthy, "Waiting for the first Pod that uses the claim")
 }

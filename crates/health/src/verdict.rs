@@ -32,7 +32,7 @@ pub(crate) fn first_non_blank<'a>(texts: &[&'a str]) -> &'a str {
     texts.iter().copied().find(|text| !text.trim().is_empty()).unwrap_or_default()
 }
 
-/// Returns the worst of several statuses, or `Healthy` for an empty list.
+/// Returns the worst of several statuses. `Healthy` if there are none.
 ///
 /// From best to worst: Healthy, Suspended, Progressing, Missing, Degraded, Unknown.
 pub fn worst_status(statuses: impl IntoIterator<Item = HealthStatus>) -> HealthStatus {

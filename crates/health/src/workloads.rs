@@ -15,7 +15,7 @@ pub(crate) fn deployment(object: &Object) -> Verdict {
     if let Some(waiting) = outdated_status(object)? {
         return progressing(waiting);
     }
-    // The condition's status is ignored, because the reason alone shows that the deadline has passed.
+    // The condition's status doesn't matter: the reason alone shows that the deadline has passed.
     let late = |condition: &Condition<'_>| {
         condition.kind == "Progressing" && condition.reason == "ProgressDeadlineExceeded"
     };
@@ -87,8 +87,8 @@ pub(crate) fn stateful_set(object: &Object) -> Verdict {
     healthy(format!("{ready} replicas ready"))
 }
 
-/// Returns the health of a rolling update with a partition. The replicas below the partition keep their
-/// revision, so revisions aren't compared.
+/// Returns the health of a rolling update with a partition. The replicas below it keep their revision, so
+/// revisions aren't compared.
 fn partitioned_rollout(node: Node<'_>, wanted: Option<i64>, updated: i64, ready: i64) -> Verdict {
     if let (Some(wanted), Some(partition)) =
         (wanted, node.integer("spec.updateStrategy.rollingUpdate.partition")?)
@@ -124,7 +124,7 @@ pub(crate) fn daemon_set(object: &Object) -> Verdict {
     healthy(format!("{available} of {desired} nodes available"))
 }
 
-/// Returns the message for a status that still refers to an older spec.
+/// Returns the message for a status that is still about an older spec.
 pub(crate) fn outdated_status(object: &Object) -> Result<Option<String>, HealthError> {
     let observed = Node::for_object(object).count("status.observedGeneration")?;
     let generation = object.generation();

@@ -8,21 +8,21 @@ use tidegate_model::Timestamp;
 
 use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding, Urgency};
 
-/// Maximum time that a lazy event may wait for other events to be written. Losing a lazy event in a crash is
-/// harmless.
+/// Maximum time that a lazy event may stay buffered, so that it can share a write with other events. Losing
+/// it in a crash is harmless.
 pub const LAZY_EVENT_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Maximum time that an event may stay unwritten if it records the reason for a wait. If such an event is
-/// lost in a crash, the reason can't be reconstructed.
+/// Maximum time that an event recording the reason for a wait may stay unwritten. The reason can't be
+/// reconstructed if a crash loses the event.
 pub const STATUS_EVENT_WAIT_MAX: Duration = Duration::from_millis(100);
-/// Minimum number of events between two snapshots. Snapshots limit the number of events that a recovery
-/// reads. If the state's [snapshot weight](Machine::snapshot_weight) is larger, the weight is the interval.
-/// Writing snapshots therefore never costs more than writing events.
+/// Minimum number of events between two snapshots. Snapshots limit the number of events that a recovery has
+/// to replay. A larger [snapshot weight](Machine::snapshot_weight) takes precedence, so that snapshots never
+/// cost more to write than events.
 pub const SNAPSHOT_INTERVAL_MIN: u64 = 512;
-/// Maximum number of events per machine. A machine that records more events is assumed to be in an endless
-/// loop, and ends with an error.
+/// Maximum number of events per machine. A machine that records more is assumed to be stuck in an endless
+/// loop, and fails.
 pub const EVENTS_MAX: u64 = 5_000_000;
 
-/// Driver of a single machine, between its log and its effects. The driver itself doesn't do any I/O.
+/// Driver of a single machine. It sits between the machine's log and its effects, and does no I/O itself.
 ///
 /// # Contract
 ///
@@ -42,7 +42,7 @@ pub struct Driver<M: Machine> {
     sequence: u64,
     /// Sequence number of the last durable event.
     durable_sequence: u64,
-    /// Events that haven't been returned in a batch yet.
+    /// Events not yet handed out in a batch.
     buffer: Vec<M::Event>,
     /// True if the buffer contains an event that must be durable before commands run.
     has_urgent_event: bool,
@@ -70,7 +70,7 @@ struct BatchInFlight {
 pub struct Batch<E, S> {
     /// Sequence number of the first event.
     pub first_sequence: u64,
-    /// Events in the order of their sequence numbers. Empty only in a batch that just rewrites the summary.
+    /// Events, ordered by sequence number. Empty only if the batch just rewrites the summary.
     pub events: Vec<E>,
     /// State after the last event, if a snapshot is due.
     pub snapshot: Option<S>,
@@ -98,7 +98,7 @@ pub enum DriverError<R: std::error::Error> {
     Rejected(#[source] R),
 }
 
-/// Reason why the driver of the machine `M` can't continue.
+/// Error that stops the driver of machine `M`.
 pub type MachineDriverError<M> = DriverError<<M as Machine>::Rejection>;
 
 impl<M: Machine> Default for Driver<M> {
@@ -192,8 +192,8 @@ impl<M: Machine> Driver<M> {
         Ok(())
     }
 
-    /// Returns the events to make durable now. Returns `None` if there are none, if a batch is in flight, or
-    /// if all buffered events may still wait. Urgent events never wait. If `flush` is true, no events wait.
+    /// Returns the events to make durable now, or `None` if the buffer is empty, a batch is in flight, or
+    /// every buffered event can still wait. Urgent events never wait; with `flush`, none do.
     pub fn take_batch(&mut self, now: Timestamp, flush: bool) -> Option<MachineBatch<M>> {
         let is_due = self.has_urgent_event || flush || self.flush_at.is_some_and(|due| now >= due);
         if self.buffer.is_empty() || !is_due || self.in_flight.is_some() {
@@ -224,7 +224,7 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// Returns a batch that has no events and only rewrites the summary. The batch is handled like any other.
+    /// Returns an empty batch that only rewrites the summary. Handle it like any other batch.
     pub fn take_summary_batch(&mut self) -> Option<MachineBatch<M>> {
         if self.in_flight.is_some() || !self.buffer.is_empty() {
             return None;
@@ -238,13 +238,13 @@ impl<M: Machine> Driver<M> {
         self.in_flight.is_some()
     }
 
-    /// Returns the time by which buffered events must be written even if nothing else happens. Returns `None`
-    /// while a batch is in flight, because the next batch can't start before then.
+    /// Returns the deadline for writing the buffered events if nothing else happens. Returns `None` while a
+    /// batch is in flight, because the next batch can't start before then.
     pub fn flush_at(&self) -> Option<Timestamp> {
         self.flush_at.filter(|_| self.in_flight.is_none())
     }
 
-    /// Returns true if commands may be executed, because all urgent events are durable.
+    /// Returns true if commands may run: all urgent events are durable.
     pub fn can_execute(&self) -> bool {
         !self.has_urgent_event && !self.in_flight.is_some_and(|batch| batch.has_urgent_event)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_model::{StreamKind, Timestamp};
 
-/// Durable state machine. Code that drives machines depends only on this trait.
+/// A durable state machine. The code that drives machines depends only on this trait.
 ///
 /// All functions are pure: time and identity are arguments, and the same arguments always produce the same
 /// result.
@@ -24,8 +24,8 @@ pub trait Machine: 'static {
     type Input: Send + 'static;
     /// Outstanding command.
     type Command: Clone + Ord + fmt::Debug + Send + 'static;
-    /// Subject of a command. Commands for the same subject run one after the other. The next command waits
-    /// for the result of the command in flight, even if that command is no longer outstanding.
+    /// Subject of a command. Commands for the same subject run one at a time: the next command waits for the
+    /// result of the command in flight, even if that is no longer outstanding.
     type Subject: Clone + Ord + fmt::Debug + Send + 'static;
     /// Object that an observation describes. Only the newest observation of each object counts.
     type ObservationKey: Ord + fmt::Debug + Send + 'static;
@@ -39,20 +39,20 @@ pub trait Machine: 'static {
         now: Timestamp,
     ) -> Result<Vec<Self::Event>, Self::Rejection>;
 
-    /// Returns the events that follow from the state and the time alone. The driver calls this function until
-    /// it returns no events.
+    /// Returns the events that follow from the state and the time alone. The driver calls this until it
+    /// returns nothing.
     fn advance(state: &Self::State, now: Timestamp) -> Vec<Self::Event>;
 
     /// Applies an event to a state. Returns an error if the event is illegal in this state.
     fn apply(state: Self::State, event: &Self::Event) -> Result<Self::State, IllegalEvent>;
 
-    /// Returns the outstanding commands, and the time at which they change without an input. After a restart,
-    /// this function alone determines the commands to execute.
+    /// Returns the outstanding commands, and the time at which they change without further input. After a
+    /// restart, nothing else determines the commands to execute.
     fn outstanding(state: &Self::State, now: Timestamp) -> Outstanding<Self::Command>;
 
     /// Returns the outstanding commands for one subject. A machine that overrides
     /// [`Machine::affected_subjects`] or [`Machine::unblocked_subjects`] should also override this function,
-    /// and visit only the given subject.
+    /// and visit only that subject.
     fn outstanding_for(state: &Self::State, subject: &Self::Subject, now: Timestamp) -> Vec<Self::Command> {
         let mut commands = Self::outstanding(state, now).commands;
         commands.retain(|command| Self::subject(command) == *subject);
@@ -60,8 +60,8 @@ pub trait Machine: 'static {
     }
 
     /// Returns the subjects whose outstanding commands this event can change. `_state` is the state before
-    /// the event. The default is all subjects. A machine with many subjects should override this function, so
-    /// that the runner visits only affected subjects.
+    /// the event. The default is all subjects. Machines with many subjects should override it, so that the
+    /// runner visits only those affected.
     fn affected_subjects(_state: &Self::State, _event: &Self::Event) -> AffectedSubjects<Self::Subject> {
         AffectedSubjects::All
     }
@@ -82,14 +82,14 @@ pub trait Machine: 'static {
     /// subject.
     fn subject(command: &Self::Command) -> Self::Subject;
 
-    /// Returns true for a subscription, such as a watch, which runs while it is outstanding. Every other
-    /// command runs once and has a result.
+    /// Returns true for a subscription, such as a watch, which runs for as long as it is outstanding. All
+    /// other commands run once and produce a result.
     fn is_subscription(_command: &Self::Command) -> bool {
         false
     }
 
-    /// Returns the object that an input observes. Returns `None` for an input that must never be dropped in
-    /// favor of a newer input.
+    /// Returns the object that an input observes, or `None` if the input must not be dropped in favor of a
+    /// newer input.
     fn observation_key(_input: &Self::Input) -> Option<Self::ObservationKey> {
         None
     }
@@ -109,7 +109,7 @@ pub trait Machine: 'static {
     /// Returns true if the machine has finished: no more events follow, and no commands are outstanding.
     fn is_over(state: &Self::State) -> bool;
 
-    /// Returns the approximate size of a snapshot of the state, as an equivalent number of events.
+    /// Returns the approximate size of a snapshot, expressed as a number of events.
     fn snapshot_weight(_state: &Self::State) -> u64 {
         0
     }
@@ -117,12 +117,12 @@ pub trait Machine: 'static {
     /// Returns the input that the engine sends when it gives up on the machine.
     fn abort_input(reason: String) -> Self::Input;
 
-    /// Returns true if a rejected input was only a late or repeated result, which is safe to ignore.
+    /// Returns true if a rejected input was merely a late or duplicate result, which is safe to ignore.
     fn is_late(rejection: &Self::Rejection) -> bool;
 }
 
-/// Implements the part of [`Machine`] that is the same for all machines. The module that invokes this macro
-/// must define the machine's types and functions under their usual names.
+/// Implements the part of [`Machine`] that all machines share. The calling module must define the machine's
+/// types and functions under their usual names.
 macro_rules! implement_machine_core {
     () => {
         type State = State;
@@ -175,10 +175,10 @@ pub(crate) use implement_machine_core;
 /// Outstanding commands of a machine, and the time of its next wake-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outstanding<C> {
-    /// The commands. Each command may be executed twice, and the second execution must not have any effect.
+    /// The commands. Any of them may be executed twice, so they must be idempotent.
     pub commands: Vec<C>,
-    /// Time of the next change without an input: an event follows, or a command becomes outstanding. Waking
-    /// up late or more than once is harmless.
+    /// Next time at which something changes without further input: an event follows, or a command becomes
+    /// outstanding. Waking up late or more than once is harmless.
     pub wake_at: Option<Timestamp>,
 }
 
@@ -227,18 +227,18 @@ impl<S: Ord> AffectedSubjects<S> {
     }
 }
 
-/// Time that an event may wait before it is made durable.
+/// Maximum delay before an event is made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// Commands wait until the event is durable.
     Now,
-    /// The event only removes outstanding commands. If it is lost in a crash, an idempotent command runs
-    /// again. The event is written together with the next urgent event, or after this time at the latest.
+    /// The event only removes outstanding commands, so losing it in a crash merely repeats an idempotent
+    /// command. It is written along with the next urgent event, or after this time at the latest.
     Within(Duration),
 }
 
-/// Error returned when an event is illegal in the current state. Either the log is damaged, or a faulty
-/// program wrote the event.
+/// Error returned when an event is illegal in the current state: the log is damaged, or a buggy program wrote
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {event} cannot follow in state {state}; the operation's log is damaged")]
 pub struct IllegalEvent {

@@ -9,11 +9,11 @@
 //! member  Waiting → Promoted → Named → Running → Settling → Healthy
 //! ```
 //!
-//! The rollout never starts a sync itself. It decides when a sync must start, records the ID of an operation,
-//! and issues a command that ensures that this operation exists. The operation's outcome is then reported to
-//! the rollout. An Application counts as Healthy only if it was observed Synced and Healthy *after an
-//! operation that deployed its exact target*. Earlier states of an Application, states with other targets,
-//! and the clock never count as evidence.
+//! The rollout never starts a sync itself. It decides when a sync must start, records an operation ID, and
+//! issues a command that ensures that this operation exists. The outcome is then reported back. An
+//! Application counts as Healthy only if it was observed Synced and Healthy *after an operation that deployed
+//! its exact target*. Earlier states of an Application, states with other targets, and the clock never count
+//! as evidence.
 //!
 //! * `request`: content of a request
 //! * `event`: recorded events

@@ -1,5 +1,5 @@
-//! Runner of one machine: its driver, commands in flight, subscriptions, waiting callers, and alarm. The
-//! runner itself doesn't do any I/O, but calls its [`Effects`].
+//! Runner of one machine: its driver, commands in flight, subscriptions, waiting callers, and alarm. It
+//! leaves all I/O to its [`Effects`].
 //!
 //! ```text
 //! arrivals ──▶ process ──▶ step:  advance ─▶ write ─▶ dispatch ──▶ Effects ──▶ the world
@@ -24,12 +24,11 @@ pub use self::outbox::Outbox;
 use crate::driver::{Driver, DriverError, MachineDriverError};
 use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding};
 
-/// Minimum delay before the alarm rings again for the same time. An alarm is repeated if the wall clock was
-/// set back, or if no work was due when the alarm rang.
+/// Minimum delay before the alarm rings again for the same time, which happens if the wall clock was set back
+/// or no work was due.
 pub const ALARM_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// Maximum time that a reader's request waits for an urgent event, so that lazy events are written together
-/// with that event.
+/// Maximum time that a reader waits for an urgent event, so that lazy events can share its write.
 const READER_WAIT_MAX: Duration = Duration::from_millis(25);
 
 /// State of a runner after a step.
@@ -44,7 +43,7 @@ pub enum RunnerStatus {
     Finished,
 }
 
-/// Reason why a runner can't continue. The caller drops the runner, and recovers a new runner from the log.
+/// Error that stops a runner. The caller drops it, and recovers a new runner from the log.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError<R: std::error::Error, F> {
     /// The machine can't continue.
@@ -55,7 +54,7 @@ pub enum RunnerError<R: std::error::Error, F> {
     Append(F),
 }
 
-/// Reason why the runner of a machine with these effects can't continue.
+/// Error that stops the runner of a machine with these effects.
 pub type MachineRunnerError<M, E> = RunnerError<<M as Machine>::Rejection, <E as Effects<M>>::AppendError>;
 
 /// A running machine with its effects.
@@ -76,7 +75,7 @@ pub struct Runner<M: Machine, E: Effects<M>> {
     last_alarm: Option<Timestamp>,
     /// Requests to answer once the next batch is durable.
     replies: Vec<E::Reply>,
-    /// Readers to answer when the events so far are durable. In contrast to `replies`, readers wait until
+    /// Readers to answer once the events so far are durable. Unlike `replies`, they wait until
     /// `readers_until` for an urgent event.
     readers: Vec<E::Reply>,
     /// Time at which events are written for the readers.
@@ -139,7 +138,7 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         (&mut self.effects, self.driver.state())
     }
 
-    /// Returns the effects of a runner that has ended.
+    /// Returns the effects of a runner that has stopped.
     pub fn into_effects(self) -> E {
         self.effects
     }
@@ -209,7 +208,7 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         Ok(())
     }
 
-    /// Answers a reader when all current events are durable. Lazy events aren't written immediately, because
+    /// Answers a reader once all current events are durable. Lazy events aren't flushed right away, because
     /// an urgent event often follows within a few milliseconds.
     pub fn reply_when_durable(&mut self, reply: E::Reply, now: Timestamp) {
         self.readers.push(reply);
@@ -221,8 +220,8 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         self.is_stopping = true;
     }
 
-    /// Runs one step: performs automatic transitions, writes events and starts outstanding commands. Returns
-    /// the status after the step.
+    /// Runs one step: performs automatic transitions, writes events, starts outstanding commands, and returns
+    /// the resulting status.
     pub fn step(&mut self, now: Timestamp) -> Result<RunnerStatus, MachineRunnerError<M, E>> {
         self.driver.advance(now)?;
         self.write_batch(now).map_err(RunnerError::Append)?;
@@ -254,7 +253,7 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         }
         let Some(batch) = batch else {
             if !self.driver.is_writing() {
-                // There are no events to write for these requests, so they can be answered immediately.
+                // There is nothing to write for these requests, so answer them immediately.
                 let mut replies = std::mem::take(&mut self.replies);
                 if self.driver.flush_at().is_none() {
                     replies.append(&mut self.readers);

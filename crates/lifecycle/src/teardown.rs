@@ -7,11 +7,11 @@
 //! member  Waiting → Condemned → Going → Confirming → Gone
 //! ```
 //!
-//! If other clients delete or release all Applications at once ([`Order::is_witnessed`]), the machine doesn't
-//! send requests. It only records observations: `Waiting → Going → Gone`, or `Released`.
+//! If other clients delete or release all Applications at once ([`Order::is_witnessed`]), the machine makes
+//! no requests and only records observations: `Waiting → Going → Gone`, or `Released`.
 //!
-//! A deletion is bound to the recorded UID. If an observation shows that an Application doesn't exist, the
-//! API server is queried once more, bypassing every cache, before the next step begins.
+//! A deletion is bound to the recorded UID. If an Application seems to be gone, the API server is asked once
+//! more, bypassing every cache, before the next step begins.
 //!
 //! * `order`: order of deletion
 //! * `event`: recorded events

@@ -28,12 +28,12 @@ impl PlanApproval {
     }
 }
 
-/// Reference to the stored plan that an operation must execute.
+/// The stored plan that an operation must execute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredPlanRef {
-    /// Hash of the entire plan, which identifies the plan.
+    /// Hash of the entire plan, which identifies it.
     pub hash: Digest,
-    /// Time at which the plan was computed from the cluster state.
+    /// The time at which the plan was computed from the cluster state.
     pub made_at: Timestamp,
     /// Approvals. Empty if the plan didn't need approval.
     pub approvals: Vec<PlanApproval>,

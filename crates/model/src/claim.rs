@@ -5,25 +5,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// Settings for the claim that an operation holds while it runs. A claim is a `Lease` in the cluster, so it
+/// Settings of the claim that an operation holds while it runs. A claim is a `Lease` in the cluster, so it
 /// also blocks operations from other state directories.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRequest {
-    /// Namespace of the Lease; `None` for the destination namespace.
+    /// Namespace of the Lease. Defaults to the destination namespace.
     pub namespace: Option<String>,
-    /// Action to take if another operation holds the claim.
+    /// Policy if another operation holds the claim.
     pub if_taken: ClaimConflictPolicy,
 }
 
-/// Action that an operation takes if another operation holds its claim.
+/// Policy for an operation whose claim is held by another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClaimConflictPolicy {
     /// Ends without making any changes.
     #[default]
     Refuse,
-    /// Waits until the other operation has ended.
+    /// Waits until the other operation has finished.
     Queue,
-    /// Asks the other operation to stop, and waits until it has ended.
+    /// Asks the other operation to stop, and waits until it has.
     Supersede,
 }
 
@@ -31,10 +31,10 @@ pub enum ClaimConflictPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SafePoint {
-    /// Between attempts: the last attempt has failed, and the next has not started.
+    /// Between attempts: the last attempt has failed, and the next hasn't started.
     Failed,
-    /// Between attempts, or while the operation is waiting for a gate, for healthy objects, for a deletion,
-    /// or for its cluster.
+    /// Between attempts, or while the operation waits for a gate, for healthy objects, for a deletion, or for
+    /// its cluster.
     Waiting,
 }
 
@@ -75,7 +75,7 @@ pub const UNIDENTIFIED_OPERATION: &str = "another sync";
 impl fmt::Display for ClaimHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.operation.as_str() {
-            // The waiting operation doesn't have an ID until the superseded operation ends.
+            // The waiting operation has no ID until the superseded one has finished.
             "" => f.write_str(UNIDENTIFIED_OPERATION)?,
             operation => write!(f, "operation {operation}")?,
         }

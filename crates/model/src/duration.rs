@@ -13,7 +13,7 @@ pub struct InvalidDuration {
 const UNITS: [(&str, f64); 6] =
     [("ms", 1.0), ("us", 0.001), ("ns", 0.000_001), ("h", 3_600_000.0), ("m", 60_000.0), ("s", 1000.0)];
 
-/// Parses a duration in Argo CD's formats: a whole number of seconds, or a Go duration such as `1h30m`.
+/// Parses a duration as Argo CD does: a whole number of seconds, or a Go duration such as `1h30m`.
 ///
 /// The result has millisecond precision. Negative durations are rejected.
 pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
@@ -37,7 +37,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
     Duration::try_from_secs_f64(millis.round() / 1000.0).map_err(|_| invalid())
 }
 
-/// Formats a duration for display, using its two largest units: `41 s`, `4 min 19 s`, `2 h 5 min`, `3 d 4 h`.
+/// Formats a duration for display, in its two largest units: `41 s`, `4 min 19 s`, `2 h 5 min`, `3 d 4 h`.
 pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if seconds == 0 && !duration.is_zero() {

@@ -11,15 +11,15 @@ use crate::annotations::{
 };
 use crate::argo::GROUP;
 
-/// Sync option that specifies the field manager whose fields Tidegate takes over in all of an application's
-/// objects. The annotation [`MIGRATION_MANAGER`](crate::annotations::MIGRATION_MANAGER) does the same for a
-/// single resource.
+/// Sync option with the field manager whose fields Tidegate takes over in all of an application's objects.
+/// The annotation [`MIGRATION_MANAGER`](crate::annotations::MIGRATION_MANAGER) does the same for a single
+/// resource.
 pub const MIGRATION_OPTION: &str = "ClientSideApplyMigrationManager";
 
-/// Fields from `managedFields` that a manager wrote with updates, split into two parts.
+/// The fields in `managedFields` that a manager wrote with updates, split in two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldHandover {
-    /// Fields that Tidegate takes over. They are removed from the object if no manifest sets them.
+    /// Fields that Tidegate takes over. They are removed from the object unless a manifest sets them.
     pub transferred: Map<String, Value>,
     /// Fields that the manager keeps because manifests don't control them: the status, an Application's
     /// requested operation, and the finalizers that controllers add to Applications and ApplicationSets.
@@ -39,7 +39,7 @@ impl FieldHandover {
                         || is_finalizer_or_stage(one, POST_DELETE_FINALIZER)
                 });
             }
-            // Users can set this finalizer in a manifest, but earlier versions of Tidegate also added it with
+            // Users can set this finalizer in a manifest, but earlier versions of Tidegate also added it as
             // the engine's field manager.
             (GROUP, "ApplicationSet") if manager == FIELD_MANAGER => {
                 parts.retain_finalizers(|one| one == RESOURCES_FINALIZER);
@@ -83,8 +83,8 @@ impl FieldHandover {
     }
 }
 
-/// Returns true if Tidegate can take over the fields in a `managedFields` entry: either the manager wrote
-/// them by updates, or Argo CD's controller wrote them by server-side apply.
+/// Returns true if Tidegate can take over the fields in a `managedFields` entry: the manager wrote them with
+/// updates, or Argo CD's controller wrote them by server-side apply.
 pub fn can_be_taken_over(entry: &Value, manager: &str) -> bool {
     let text = |field| entry.get(field).and_then(Value::as_str).unwrap_or_default();
     let operation = text("operation");
@@ -93,8 +93,8 @@ pub fn can_be_taken_over(entry: &Value, manager: &str) -> bool {
         && (operation == "Update" || (operation == "Apply" && ARGO_CD_MANAGERS.contains(&manager)))
 }
 
-/// Serialization of the managers whose fields are taken over. Older records and journals contain at most one
-/// manager. For compatibility, one manager is written as a string, and an empty list as null.
+/// Serialization of the managers whose fields are taken over. Older records and journals have at most one
+/// manager. For compatibility, a single one is written as a string, and an empty list as null.
 pub mod managers {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
@@ -105,12 +105,12 @@ pub mod managers {
         All(Vec<String>),
     }
 
-    /// Serializes the managers. In binary formats, a list with at most one item has the same bytes as an
+    /// Serializes the managers. In binary formats, a list of at most one item has the same bytes as an
     /// `Option`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the serializer fails.
+    /// Fails if the serializer does.
     pub fn serialize<S: Serializer>(managers: &[String], serializer: S) -> Result<S::Ok, S::Error> {
         match managers {
             _ if !serializer.is_human_readable() => managers.serialize(serializer),
@@ -124,7 +124,7 @@ pub mod managers {
     ///
     /// # Errors
     ///
-    /// Returns an error if the deserializer fails.
+    /// Fails if the deserializer does.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
         if !deserializer.is_human_readable() {
             return Vec::deserialize(deserializer);
@@ -136,7 +136,7 @@ pub mod managers {
     }
 }
 
-/// Returns the fields of a `managedFields` entry, which are stored as a map or as JSON text.
+/// Returns the fields of a `managedFields` entry, stored as a map or as JSON text.
 pub fn managed_fields(entry: &Value) -> Option<Cow<'_, Map<String, Value>>> {
     match entry.get("fieldsV1")? {
         Value::Object(fields) => Some(Cow::Borrowed(fields)),
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Records that were written before multiple managers were supported keep their format.
+    /// Records from before multiple managers were supported keep their format.
     #[test]
     fn one_manager_is_written_as_an_option() {
         #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]

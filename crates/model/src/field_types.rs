@@ -1,6 +1,6 @@
 //! Types of fields in built-in kinds that users often get wrong.
 //!
-//! API servers reject fields of the wrong type. Fields that are not listed here are left for the server to
+//! API servers reject fields of the wrong type. Fields that aren't listed here are left for the server to
 //! check.
 
 mod kind_fields;
@@ -61,20 +61,20 @@ impl ValueTree for Value {
     }
 }
 
-/// Field whose value has the wrong type for its object's kind.
+/// A field whose value has the wrong type for its object's kind.
 #[derive(Debug)]
 pub struct WrongType<'t, T> {
     /// Path of the field, such as `spec.template.spec.containers[0].image`.
     pub field: String,
     /// Description of the expected type.
     pub expected: &'static str,
-    /// Description of the actual type. Never contains the value.
+    /// The actual type. Never contains the value.
     pub found: &'static str,
     /// Actual value. It may be secret.
     pub value: &'t T,
 }
 
-/// Returns the fields of an object that have the wrong type. Only built-in kinds are checked.
+/// Returns an object's fields of the wrong type. Only built-in kinds are checked.
 pub fn wrong_types<'t, T: ValueTree>(group: &str, kind: &str, object: &'t T) -> Vec<WrongType<'t, T>> {
     let shape = KINDS.iter().find(|(of, name, _)| *of == group && *name == kind).map(|(.., shape)| *shape);
     let mut check = TypeChecker { path: String::new(), errors: Vec::new() };
@@ -175,7 +175,7 @@ fn expected_text(wanted: FieldType) -> &'static str {
     }
 }
 
-/// Returns true if the text is standard base64 with padding. Line breaks are ignored.
+/// Returns true if the text is standard, padded base64. Line breaks are ignored.
 fn is_base64(text: &str) -> bool {
     let (mut digits, mut padding) = (0_usize, 0_usize);
     for byte in text.bytes() {

@@ -1,9 +1,9 @@
-//! Glob patterns for names and paths: `*`, `**`, `?`, `[a-z]`, `{a,b}`, and `\` as the escape character. As
-//! in Argo CD, `*` and `?` also match slashes unless a separator is specified.
+//! Glob patterns for names and paths: `*`, `**`, `?`, `[a-z]`, `{a,b}`, with `\` as the escape character. As
+//! in Argo CD, `*` and `?` match slashes too unless there is a separator.
 
-/// Maximum number of patterns that the braces in one pattern may expand to.
+/// Maximum number of patterns that a pattern's braces may expand to.
 const ALTERNATIVES_MAX: usize = 256;
-/// Maximum length of a pattern in characters, longer than any realistic path or address.
+/// Maximum length of a pattern in characters, longer than any realistic path or URL.
 const CHARS_MAX: usize = 4096;
 /// Maximum total number of tokens after all braces are expanded.
 const TOKENS_MAX: usize = 16_384;
@@ -14,7 +14,7 @@ const TOKENS_MAX: usize = 16_384;
 pub struct InvalidGlob {
     /// The pattern as the user wrote it.
     pub pattern: String,
-    /// Reason why the pattern is invalid, such as `a } has no matching {`.
+    /// The reason the pattern is invalid, such as `a } has no matching {`.
     pub reason: &'static str,
 }
 
@@ -64,7 +64,7 @@ impl Glob {
         Ok(Self { separator: Some(separator), ..Self::parse(pattern)? })
     }
 
-    /// Returns true if the pattern matches the entire text.
+    /// Returns true if the pattern matches the whole text.
     pub fn matches(&self, text: &str) -> bool {
         let chars: Vec<char> = text.chars().collect();
         self.alternatives.iter().any(|tokens| matches_tokens(tokens, &chars, self.separator))
@@ -167,8 +167,8 @@ fn parse_class(rest: &mut &[char]) -> Result<Token, &'static str> {
     }
 }
 
-/// Returns true if the tokens match the entire text. Tracks the set of possible positions, so the work for
-/// each character is bounded by the number of tokens.
+/// Returns true if the tokens match the whole text. Tracks the set of possible positions, so that the work
+/// per character is bounded by the number of tokens.
 fn matches_tokens(tokens: &[Token], text: &[char], separator: Option<char>) -> bool {
     let mut places = vec![false; tokens.len()];
     places.insert(0, true);
@@ -272,7 +272,7 @@ mod tests {
         assert!(!glob.matches(&"a".repeat(5_000).replace("aaaa", "aaab").replace('a', "b")));
     }
 
-    /// Regression test for a fuzzing result: the matcher retried a `*` after a `**` for every combination of
+    /// Regression test for a fuzzer's find: the matcher retried a `*` after a `**` for every combination of
     /// their positions.
     #[test]
     fn no_pattern_takes_long() {

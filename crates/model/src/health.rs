@@ -40,21 +40,21 @@ impl Health {
 /// Evidence that an object's status reflects the applied spec rather than an older one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Evidence {
-    /// The status contains the generation that it was computed from.
+    /// The status names the generation that it was computed from.
     ObservedGeneration(i64),
-    /// The status belongs to this exact object (Job and Pod conditions, bound volumes), so a new UID is
-    /// sufficient evidence.
+    /// The status belongs to this very object (Job and Pod conditions, bound volumes), so a new UID is
+    /// evidence enough.
     Identity,
-    /// The kind doesn't have a health status or doesn't provide evidence, so the engine can only wait.
+    /// The kind has no health status or gives no evidence, so the engine can only wait.
     None,
 }
 
-/// State of one object at a point in time.
+/// State of an object at a point in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
     /// Time of the observation.
     pub at: Timestamp,
-    /// State of the object at that time, or its absence.
+    /// The object's state at that time, or its absence.
     pub seen: ObservedState,
 }
 
@@ -72,9 +72,9 @@ pub enum ObservedState {
         generation: i64,
         /// True if `metadata.deletionTimestamp` is set.
         deleting: bool,
-        /// Reason why the deletion isn't complete, as a phrase that follows "waits for". Empty if unknown.
+        /// The reason the deletion isn't complete, as a phrase that follows "waits for". Empty if unknown.
         kept_by: String,
-        /// Health of the object; `None` if its kind doesn't have a health rule.
+        /// Health of the object, or `None` if its kind has no health rule.
         health: Option<Health>,
         /// True if the health rule failed. The health is then Unknown, with the error as its message.
         unjudged: bool,
@@ -89,8 +89,8 @@ pub enum ObservedState {
 }
 
 impl ObservedState {
-    /// Returns the observation with a different health. If the health rule failed, `is_failure` is true and
-    /// `verdict` contains the error.
+    /// Replaces the observation's health. If the health rule failed, `is_failure` is true and `verdict` has
+    /// the error.
     #[must_use]
     pub fn with_health(mut self, verdict: Health, is_failure: bool) -> Self {
         if let Self::Present { health, unjudged, .. } = &mut self {

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-/// ID of an operation. It is a UUIDv7, so IDs sort by the time of the request.
+/// ID of an operation: a UUIDv7, so that IDs sort by the time of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OperationId(pub Uuid);
@@ -35,7 +35,7 @@ impl FromStr for OperationId {
     }
 }
 
-/// Position of a task in its plan, starting at 0.
+/// Position of a task in its plan, counting from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TaskId(pub u32);
@@ -58,13 +58,13 @@ impl fmt::Display for TaskId {
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// Returns the first twelve hexadecimal digits, which are enough to tell digests apart.
+    /// Returns the first twelve hex digits, which is enough to tell digests apart.
     pub fn short(&self) -> String {
         self.0.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// Error returned when a string is not a hexadecimal SHA-256 digest.
+/// Returned if a string isn't a hex SHA-256 digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a SHA-256 digest of 64 hexadecimal digits")]
 pub struct InvalidDigest;
@@ -181,7 +181,7 @@ impl Gvk {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Returns true if objects of this kind are namespaces.
+    /// Returns true for the Namespace kind.
     pub fn is_namespace(&self) -> bool {
         self.group.is_empty() && self.kind == "Namespace"
     }
@@ -227,8 +227,8 @@ impl ObjectKey {
         GroupKind::new(&self.group, &self.kind)
     }
 
-    /// Returns the key in the format of operation messages: `<group>/<kind>/<name>`, with an empty group for
-    /// the core API.
+    /// Returns the key as used in operation messages: `<group>/<kind>/<name>`, with an empty group for the
+    /// core API.
     pub fn in_messages(&self) -> String {
         format!("{}/{}/{}", self.group, self.kind, self.name)
     }

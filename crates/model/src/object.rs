@@ -5,15 +5,14 @@ use serde_json::{Map, Value};
 
 use crate::{Gvk, ObjectKey};
 
-/// Kubernetes object of any kind, as JSON.
+/// A Kubernetes object of any kind, as JSON.
 ///
-/// An `Object` always has a non-empty `apiVersion` and `kind`, and `metadata` is a map. The constructor
-/// checks this.
+/// `apiVersion` and `kind` are never empty, and `metadata` is a map. The constructor checks this.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub struct Object(Value);
 
-/// Reason why a JSON value is not a Kubernetes object.
+/// The reason a JSON value isn't a Kubernetes object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidObject {
     /// The value is not a map.
@@ -128,8 +127,8 @@ impl Object {
 
     /// Returns the field at a JSON pointer such as `/spec/replicas`.
     ///
-    /// Works like [`Value::pointer`], but doesn't allocate for each segment, because planning and health
-    /// assessment read thousands of fields.
+    /// Like [`Value::pointer`], but without allocating for each segment, since planning and health assessment
+    /// read thousands of fields.
     pub fn pointer(&self, path: &str) -> Option<&Value> {
         if path.contains('~') {
             return self.0.pointer(path);
@@ -154,14 +153,13 @@ impl Object {
         self.pointer(path).and_then(Value::as_i64)
     }
 
-    /// Returns a top-level field as a mutable map. Creates an empty map if the field is absent or isn't a
-    /// map.
+    /// Returns a top-level field as a mutable map. If it is absent or isn't a map, it becomes an empty map.
     pub fn section_mut(&mut self, field: &str) -> &mut Map<String, Value> {
         ensure_map(ensure_map(&mut self.0).entry(field).or_insert(Value::Null))
     }
 
-    /// Returns the object's top-level fields for modification. Callers must keep `apiVersion`, `kind` and
-    /// `metadata`.
+    /// Returns the object's top-level fields for modification. Callers must leave `apiVersion`, `kind` and
+    /// `metadata` in place.
     pub fn fields_mut(&mut self) -> &mut Map<String, Value> {
         ensure_map(&mut self.0)
     }
@@ -335,13 +333,13 @@ impl Object {
     }
 }
 
-/// Parses an array index as specified in RFC 6901: digits without a leading zero.
+/// Parses an array index as in RFC 6901: digits without a leading zero.
 fn parse_array_index(segment: &str) -> Option<usize> {
     let plain = !segment.starts_with('+') && (segment == "0" || !segment.starts_with('0'));
     plain.then(|| segment.parse().ok()).flatten()
 }
 
-/// Returns the value as a map. Replaces a value of any other type with an empty map.
+/// Returns the value as a map, replacing any other type with an empty map.
 fn ensure_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());

@@ -7,21 +7,21 @@ use serde_json::Value;
 
 use crate::{Object, ObjectKey};
 
-/// Object stored as JSON text, which uses a tenth of the memory of the parsed fields.
+/// An object stored as JSON text, which takes a tenth of the memory of the parsed fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PackedObject(PackedForm);
 
 #[derive(Clone, Debug, PartialEq)]
 enum PackedForm {
     Text(Box<str>),
-    /// Object that is shared with other code, or that JSON text can't represent exactly.
+    /// An object that is shared with other code, or that JSON text can't represent exactly.
     Unpacked(Arc<Object>),
 }
 
 impl PackedObject {
-    /// Packs an object. Stores it as text only if parsing the text returns the identical object.
+    /// Packs an object. It is stored as text only if that parses back to the identical object.
     pub fn pack(object: Object) -> Self {
-        // Parsing can round a fraction to an adjacent number.
+        // Parsing may round a fraction to an adjacent number.
         if has_fraction(object.as_value()) {
             return Self::share(Arc::new(object));
         }
@@ -60,7 +60,7 @@ fn has_fraction(value: &Value) -> bool {
     }
 }
 
-/// Packed live object. Its key and UID are accessible without unpacking.
+/// A packed live object whose key and UID are accessible without unpacking.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveObject {
     key: ObjectKey,
@@ -69,7 +69,7 @@ pub struct LiveObject {
 }
 
 impl LiveObject {
-    /// Packs an object, and stores its key and UID separately.
+    /// Packs an object, keeping its key and UID outside.
     pub fn pack(object: Object) -> Self {
         Self { key: object.key(), uid: object.uid().into(), object: PackedObject::pack(object) }
     }

@@ -27,7 +27,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Returns the position in execution order. It differs from the order of the variants, which identifies
+    /// Returns the position in execution order. This differs from the order of the variants, which identifies
     /// phases in records.
     fn rank(self) -> u8 {
         match self {
@@ -73,7 +73,7 @@ pub enum DeletePolicy {
 /// Action to take on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Action {
-    /// Creates the object, which is not in the cluster.
+    /// Creates the object, which isn't in the cluster yet.
     Create,
     /// Applies the manifest to the existing object.
     Apply,
@@ -93,7 +93,7 @@ impl Action {
         matches!(self, Self::Create | Self::Apply | Self::Replace)
     }
 
-    /// Returns true if the object is no longer in the manifests.
+    /// Returns true if the object is gone from the manifests.
     pub fn is_prune(self) -> bool {
         matches!(self, Self::Prune | Self::PruneSkipped)
     }
@@ -119,18 +119,18 @@ pub struct Hook {
     pub delete_policies: Vec<DeletePolicy>,
     /// Maximum time from creation to completion (`tidegate.dev/timeout`).
     pub timeout: Option<Duration>,
-    /// Registered hook runner that runs the hook outside the cluster (`tidegate.dev/hook-runner`).
+    /// Registered hook runner, which runs the hook outside the cluster (`tidegate.dev/hook-runner`).
     pub runner: Option<String>,
 }
 
 impl Hook {
-    /// Returns true if the hook has the given deletion policy.
+    /// Returns true if the hook has this deletion policy.
     pub fn has_delete_policy(&self, policy: DeletePolicy) -> bool {
         self.delete_policies.contains(&policy)
     }
 }
 
-/// Position of a manifest in the operation's bundle, starting at 0.
+/// Position of a manifest in the operation's bundle, counting from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ManifestId(pub u32);
@@ -142,7 +142,7 @@ impl ManifestId {
     }
 }
 
-/// Reference to a live object, as it was at planning time.
+/// A live object as it was at planning time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveRef {
     /// `metadata.uid`, used as a precondition of deletions.
@@ -160,11 +160,11 @@ pub struct TaskOptions {
     pub force: bool,
     /// Rejects unknown fields. `Validate=false` disables this check.
     pub validate: bool,
-    /// Uses server-side apply. If false (`ServerSideApply=false` on the resource), the apply is a client-side
-    /// three-way merge.
+    /// Uses server-side apply. If false (`ServerSideApply=false` on the resource), the object is written with
+    /// a client-side three-way merge.
     pub server_side: bool,
-    /// Postpones the dry run until the wave starts, because this operation creates the task's kind or
-    /// namespace. Also set for `SkipDryRunOnMissingResource=true` if the kind is not served.
+    /// Puts off the dry run until the wave starts, because this operation creates the task's kind or
+    /// namespace. Also set for `SkipDryRunOnMissingResource=true` if the kind isn't served.
     pub dry_run_at_wave: bool,
     /// The prune requires a user's approval (`Prune=confirm`).
     pub confirm_prune: bool,
@@ -177,12 +177,12 @@ pub struct TaskOptions {
     pub ignores_health: bool,
     /// Replaces the whole object (`Replace=true`). Also set if the object doesn't exist yet.
     pub replace: bool,
-    /// The manifests of this operation define the kind. If the kind isn't served yet, the task waits for it.
+    /// The kind is defined by this operation's manifests. If it isn't served yet, the task waits for it.
     pub awaits_kind: bool,
     /// The object was already being deleted at planning time.
     pub already_deleting: bool,
-    /// The object has the application's tracking mark, but its ownership isn't proven: the object is outside
-    /// the destinations of this operation, and no earlier operation in this log created it there.
+    /// The object has the application's tracking mark, but its ownership isn't proven: it is outside this
+    /// operation's destinations, and no earlier operation in this log created it there.
     pub found_elsewhere: bool,
 }
 
@@ -205,7 +205,7 @@ impl Default for TaskOptions {
     }
 }
 
-/// Unit of work: one object in one phase and wave.
+/// A unit of work: an object in a phase and wave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// Phase in which the task runs.
@@ -216,7 +216,7 @@ pub struct Task {
     pub gvk: Gvk,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// `metadata.name`. For a hook with `generateName`, this is the generated name.
+    /// `metadata.name`, or the generated name of a hook with `generateName`.
     pub name: String,
     /// Action to take on the object in this wave.
     pub action: Action,
@@ -288,10 +288,10 @@ pub struct PlannedWave {
     pub first: u32,
     /// Number of tasks in the wave; at least one.
     pub count: u32,
-    /// Maximum time from the start of the wave to its completion (`tidegate.dev/wave-timeout`). The longest
-    /// timeout of the wave's resources applies.
+    /// Maximum time from the start of the wave to its completion (`tidegate.dev/wave-timeout`): the longest
+    /// timeout of its resources.
     pub timeout: Option<Duration>,
-    /// Gates that must open before the wave starts (`tidegate.dev/gate`), sorted and without duplicates.
+    /// Gates that must open before the wave starts (`tidegate.dev/gate`). Sorted, without duplicates.
     pub gates: Vec<String>,
 }
 
@@ -344,7 +344,8 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Tasks of an operation in execution order. A plan is plain data: identical inputs produce identical plans.
+/// Tasks of an operation in execution order. A plan is plain data: the same input always yields the same
+/// plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// All tasks, ordered by phase, wave, kind rank, name, group, kind and namespace.
@@ -353,13 +354,13 @@ pub struct Plan {
     pub waves: Vec<PlannedWave>,
     /// Warnings, in input order.
     pub warnings: Vec<Warning>,
-    /// True if a resource has `tidegate.dev/retry: restart`: a retry then starts from the first wave.
+    /// True if a resource has `tidegate.dev/retry: restart`, so that a retry starts from the first wave.
     pub restart_on_retry: bool,
 }
 
 impl Plan {
     /// Appends a task, along with the timeout and gates that it requests for its wave. A wave gets the
-    /// longest timeout and all gates of its tasks. Starts a new wave if the last one has a different phase or
+    /// longest timeout and all gates of its tasks. A new wave starts if the last one has a different phase or
     /// number.
     pub fn push_task(&mut self, task: Task, timeout: Option<Duration>, gates: Vec<String>) {
         let (phase, wave) = (task.phase, task.wave);

@@ -3,38 +3,36 @@ use serde::de::DeserializeOwned;
 
 use crate::StreamKind;
 
-/// Type that the operation log can store.
+/// A type that can be stored in the operation log.
 ///
-/// `kind` numbers are part of the on-disk format, so they are never reused or renumbered. If the fields of a
-/// kind change, the kind gets a new number, and its earlier layout is still read as
-/// [`Earlier`](Self::Earlier).
+/// `kind` numbers are part of the on-disk format, so they are never reused or renumbered. If a kind's fields
+/// change, it gets a new number, and its earlier layout is still read as [`Earlier`](Self::Earlier).
 pub trait LogRecord: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
-    /// Record in an earlier layout, which Tidegate reads but no longer writes. `Self` if the type doesn't
-    /// have earlier layouts.
+    /// A record in an earlier layout, which is read but no longer written. `Self` if there are no earlier
+    /// layouts.
     type Earlier: DeserializeOwned + Into<Self>;
 
-    /// Highest kind that this program knows. A record with a higher kind was written by a newer program.
+    /// Highest kind that this program knows. Records of higher kinds come from a newer program.
     const HIGHEST_KIND: u16 = 1;
 
-    /// Returns true if records of this kind are in an earlier layout. A type with earlier layouts must
-    /// override this method.
+    /// Returns true if records of this kind have an earlier layout. Must be overridden by types with earlier
+    /// layouts.
     fn is_earlier(_kind: u16) -> bool {
         false
     }
 
-    /// Returns the kind of the record. Kinds start at 1. A type that writes several kinds must override this
-    /// method.
+    /// Returns the kind of the record, counting from 1. Must be overridden by types that write several kinds.
     fn kind(&self) -> u16 {
         Self::HIGHEST_KIND
     }
 
-    /// Reads a record in an earlier layout. Types with several earlier layouts override this method.
+    /// Reads a record in an earlier layout. Overridden by types with several earlier layouts.
     fn read_earlier<C: RecordContent>(_kind: u16, content: &C) -> Result<Self, C::Error> {
         content.read::<Self::Earlier>().map(Into::into)
     }
 }
 
-/// Content of a record. The record's kind determines the type of the content.
+/// Content of a record, whose type follows from the record's kind.
 pub trait RecordContent {
     /// Error returned if the content doesn't have the expected type.
     type Error;
@@ -43,15 +41,15 @@ pub trait RecordContent {
     fn read<T: DeserializeOwned>(&self) -> Result<T, Self::Error>;
 }
 
-/// Records of one state machine: the events in its streams.
+/// Records of a state machine: the events in its streams.
 pub trait StreamRecords: LogRecord {
-    /// Kind of the machine's streams. The kind is part of the on-disk format.
+    /// Kind of the machine's streams. Part of the on-disk format.
     const KIND: StreamKind;
 
-    /// Snapshot of the state after a number of events. Snapshots are stored periodically.
+    /// Snapshot of the state after a number of events. Stored periodically.
     type Snapshot: LogRecord;
 
-    /// Additional details of a stream, shown in lists next to the details that all kinds have. Details are
-    /// retained longer than events.
+    /// Additional details of a stream, shown in lists next to those that all kinds have. They are retained
+    /// longer than events.
     type Details: LogRecord;
 }

@@ -6,51 +6,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cascade, ClaimRequest, DeletePolicy, ObjectKey, Tracking, canonical_server};
 
-/// Settings of one sync or application deletion. The settings are recorded in the operation's first event, so
-/// a resumed operation keeps its original options.
+/// Settings of a sync or application deletion. They are recorded in the operation's first event, so that a
+/// resumed operation keeps its original options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncRequest {
     /// Name of the application.
     pub application: String,
-    /// Destination namespace, for namespaced objects that don't specify one.
+    /// Destination namespace, for namespaced objects that don't set their own.
     pub namespace: String,
-    /// Target cluster: the simulated cluster, or a cluster with an API server.
+    /// Target cluster: the simulated one, or a cluster with an API server.
     pub destination: Destination,
-    /// Revision of the manifests. Empty if unknown. Part of generated hook names.
+    /// Revision of the manifests, which becomes part of generated hook names. Empty if unknown.
     pub revision: String,
     /// Sync options of the application.
     pub options: SyncOptions,
-    /// Resources to sync. Empty for all resources. A selective sync doesn't run hooks.
+    /// Resources to sync. Empty for all of them. A selective sync doesn't run hooks.
     pub selection: Vec<ResourceSelector>,
     /// Retry policy after a failure.
     pub retry: RetryPolicy,
-    /// Maximum time from start to end, including retries. The operation fails when the time is up. `None`
-    /// means no deadline.
+    /// Maximum time from start to end, retries included, after which the operation fails. `None` means no
+    /// deadline.
     pub deadline: Option<Duration>,
     /// Condition for completing the operation.
     pub wait: WaitFor,
     /// Fixed delay after every wave except the last (`ARGOCD_SYNC_WAVE_DELAY`). With `None`, the operation
     /// waits for evidence of health instead.
     pub wave_delay: Option<Duration>,
-    /// Name of the user or component that requested the operation. May be empty.
+    /// The user or component that requested the operation. May be empty.
     pub initiated_by: String,
-    /// Origins of the manifests: files and folders as the user specified them.
+    /// Origins of the manifests: files and folders as given by the user.
     pub sources: Vec<String>,
     /// Differences to ignore.
     pub ignore_differences: Vec<IgnoreDifference>,
-    /// Settings that determine how objects are marked as part of the application.
+    /// Determines how objects are marked as part of the application.
     pub tracking: Tracking,
-    /// Claim that the operation holds while it runs. `None` if it runs without a claim.
+    /// The claim that the operation holds while it runs, if any.
     pub claim: Option<ClaimRequest>,
-    /// Set if the operation deletes the application. The operation then applies only the deletion hooks and
-    /// deletes all objects.
+    /// Set if the operation deletes the application. It then applies only the deletion hooks and deletes all
+    /// objects.
     pub deletion: Option<Cascade>,
 }
 
 impl SyncRequest {
-    /// Requester of operations that an application's sync policy started.
+    /// Requester of operations started by an application's sync policy.
     pub const AUTOMATED_REQUESTER: &str = "automated sync";
-    /// Requester of operations that a progressive sync started, as in Argo CD.
+    /// Requester of operations started by a progressive sync, as in Argo CD.
     pub const ROLLOUT_REQUESTER: &str = "applicationset-controller";
 
     /// Returns true if the operation is a self-heal: the sync policy started it although the manifests are
@@ -86,7 +86,7 @@ impl SyncRequest {
     }
 }
 
-/// Rule for ignoring differences in some objects: one entry of `spec.ignoreDifferences`.
+/// A rule for ignoring differences in some objects: an entry of `spec.ignoreDifferences`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct IgnoreDifference {
@@ -107,12 +107,12 @@ pub struct IgnoreDifference {
     /// Fields to ignore, as jq path expressions.
     #[serde(default)]
     pub jq_path_expressions: Vec<String>,
-    /// Field managers. Fields that they own in the cluster are ignored.
+    /// Field managers whose fields in the cluster are ignored.
     #[serde(default)]
     pub managed_fields_managers: Vec<String>,
 }
 
-/// Target cluster of an operation, and the identity used there. Both are recorded, so a resumed operation
+/// An operation's target cluster and the identity used there. Both are recorded, so that a resumed operation
 /// continues in the same cluster with the same permissions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Destination {
@@ -120,16 +120,16 @@ pub enum Destination {
     Simulated,
     /// Cluster with an API server.
     Kubernetes {
-        /// Context in the kubeconfig. Empty if no context is used, as in a pod.
+        /// Context in the kubeconfig. Empty without a context, as in a pod.
         context: String,
-        /// URL of the API server. It identifies the cluster regardless of the context.
+        /// URL of the API server, which identifies the cluster whatever the context.
         server: String,
         /// Kubeconfig file, if specified on the command line.
         kubeconfig: Option<String>,
         /// User and groups to impersonate. Empty for the context's own user.
         impersonate: Impersonation,
-        /// UID of the `kube-system` namespace, which distinguishes different clusters at the same URL. Empty
-        /// if it can't be read.
+        /// UID of the `kube-system` namespace, which tells apart clusters at the same URL. Empty if it can't
+        /// be read.
         uid: String,
     },
 }
@@ -147,8 +147,8 @@ impl Destination {
         }
     }
 
-    /// Returns true if the two destinations are known to be different clusters, regardless of their URLs. At
-    /// the same URL, this means that one cluster has replaced the other.
+    /// Returns true if the two are known to be different clusters, whatever their URLs. At the same URL, it
+    /// means that one has replaced the other.
     pub fn is_replaced_by(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Kubernetes { uid, .. }, Self::Kubernetes { uid: others, .. }) => {
@@ -180,7 +180,7 @@ impl fmt::Display for Destination {
 /// User and groups to impersonate in requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Impersonation {
-    /// User to impersonate. Empty if requests don't impersonate a user.
+    /// The user to impersonate. Empty for none.
     pub user: String,
     /// Groups of the user.
     pub groups: Vec<String>,
@@ -189,8 +189,8 @@ pub struct Impersonation {
 /// Condition for completing an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitFor {
-    /// All objects are applied, and every wave except the last is healthy. Hooks must always complete. This
-    /// is Argo CD's behavior.
+    /// All objects are applied, and every wave but the last is healthy. Hooks must always complete. This is
+    /// Argo CD's behavior.
     #[default]
     Synced,
     /// The last wave must be healthy too.
@@ -200,7 +200,7 @@ pub enum WaitFor {
 /// Sync options of the application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncOptions {
-    /// Deletes objects that are no longer in the manifests.
+    /// Deletes objects that are gone from the manifests.
     pub prune: bool,
     /// Validates every task with a server-side dry run, without writing anything.
     pub dry_run: bool,
@@ -210,22 +210,22 @@ pub struct SyncOptions {
     pub skip_hooks: bool,
     /// Skips the dry run before the first wave.
     pub skip_dry_run: bool,
-    /// Other options in Argo CD's notation, such as `PruneLast=true` or `CreateNamespace=true`. Compared as
-    /// whole strings.
+    /// Other options in Argo CD's notation, such as `PruneLast=true` or `CreateNamespace=true`. They are
+    /// compared as whole strings.
     pub flags: Vec<String>,
     /// `managedNamespaceMetadata.labels`.
     pub namespace_labels: Vec<(String, String)>,
     /// `managedNamespaceMetadata.annotations`.
     pub namespace_annotations: Vec<(String, String)>,
-    /// A user has already approved the prunes that require confirmation.
+    /// True once a user has approved the prunes that require confirmation.
     pub prune_confirmed: bool,
-    /// Adopts objects that have the application's tracking mark even though their ownership isn't proven.
-    /// Adopted objects are pruned like all other objects of the application.
+    /// Adopts objects that have the application's tracking mark although their ownership isn't proven. They
+    /// are then pruned like the application's other objects.
     pub adopt: bool,
 }
 
 impl SyncOptions {
-    /// Returns true if a flag is set. Compares whole strings, as Argo CD does.
+    /// Returns true if a flag is set. Like Argo CD, this compares whole strings.
     pub fn has(&self, flag: &str) -> bool {
         self.flags.iter().any(|given| given == flag)
     }
@@ -261,7 +261,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Returns the delay before retry `n`, starting at 0.
+    /// Returns the delay before retry `n`, counting from 0.
     pub fn delay(&self, n: u32) -> Duration {
         let wait = self.duration.saturating_mul(self.factor.max(1).saturating_pow(n));
         if self.max.is_zero() { wait } else { wait.min(self.max) }

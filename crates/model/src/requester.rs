@@ -1,4 +1,4 @@
-//! Requesters and their reasons, recorded together as one string.
+//! Requesters and their reasons, recorded together as a single string.
 
 /// Separator between the name and the reason.
 const REASON_SEPARATOR: &str = ", because: ";
@@ -7,7 +7,7 @@ const ESCAPED_SEPARATOR: &str = ", because ";
 /// Maximum length of a stored reason in characters.
 const REASON_MAX: usize = 1024;
 
-/// Requester, and the reason for the request. If an event only has a name field, the field stores both, as
+/// The requester and the reason of a request. An event with just a name field stores both in it, as
 /// `ann, because: it is withdrawn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requester<'a> {
@@ -18,12 +18,10 @@ pub struct Requester<'a> {
 }
 
 impl<'a> Requester<'a> {
-    /// Separator between the requester's name and the deleted resource, in operations that delete an
-    /// application.
+    /// Separates the requester's name from the deleted resource, in operations that delete an application.
     pub const DELETION_SEPARATOR: &'static str = ", by the deletion of ";
 
-    /// Parses the result of [`Self::to_text`]. If the text doesn't contain a reason, the whole text is the
-    /// name.
+    /// Parses the result of [`Self::to_text`]. Without a reason, the whole text is the name.
     pub fn parse(text: &'a str) -> Self {
         let (by, reason) = text.split_once(REASON_SEPARATOR).unwrap_or((text, ""));
         Self { name: by, reason }
@@ -37,16 +35,16 @@ impl<'a> Requester<'a> {
         }
     }
 
-    /// Returns the name of the user who requested a deletion. `initiated_by` is the operation's recorded
-    /// requester. Returns `None` if the operation isn't a deletion, or if the user is unknown.
+    /// Returns the name of the user who requested a deletion, given the operation's recorded requester.
+    /// Returns `None` if the operation isn't a deletion or the user is unknown.
     pub fn deletion_requester(initiated_by: &'a str) -> Option<&'a str> {
         let (by, _) = initiated_by.split_once(Self::DELETION_SEPARATOR)?;
-        // The reason for a sync can also contain the deletion separator.
+        // A sync's reason may contain the deletion separator too.
         Self::parse(by).reason.is_empty().then_some(by)
     }
 
-    /// Returns the name and the reason as one string. The reason becomes a single line of bounded length. A
-    /// separator inside the name is escaped, so that the name can't be mistaken for a name with a reason.
+    /// Returns the name and the reason as a single string. The reason is cut down to a single line of bounded
+    /// length. A separator inside the name is escaped, so that it can't be mistaken for a name with a reason.
     pub fn to_text(self) -> String {
         let by = self.name.replace(REASON_SEPARATOR, ESCAPED_SEPARATOR);
         let reason = normalize_reason(self.reason);
@@ -64,15 +62,15 @@ impl<'a> Requester<'a> {
         Some(self.reason.to_owned()).filter(|reason| !reason.is_empty())
     }
 
-    /// Returns a sentence about the requester's action, such as `ann terminates the operation: it is withdrawn`.
+    /// Returns a sentence such as `ann terminates the operation: it is withdrawn`.
     pub fn describe_action(self, what: &str) -> String {
         let Self { name: by, reason } = self;
         if reason.is_empty() { format!("{by} {what}") } else { format!("{by} {what}: {reason}") }
     }
 }
 
-/// Normalizes a reason before it is recorded: one line of bounded length, without invisible characters and
-/// without characters that change the text direction. A reason that has no visible characters becomes empty.
+/// Normalizes a reason before it is recorded: a single line of bounded length, without invisible characters
+/// or characters that change the text direction. A reason without visible characters becomes empty.
 pub fn normalize_reason(text: &str) -> String {
     let seen = text.chars().filter(|c| !is_invisible(*c));
     let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
@@ -85,8 +83,8 @@ pub fn normalize_reason(text: &str) -> String {
     bounded.trim_end().to_owned()
 }
 
-/// Returns true if a character has no width or changes the text direction. Joiners are not included, because
-/// some scripts need them.
+/// Returns true if a character has no width or changes the text direction. Joiners don't count, because some
+/// scripts need them.
 fn is_invisible(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

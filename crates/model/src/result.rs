@@ -21,7 +21,7 @@ pub enum OperationPhase {
 }
 
 impl OperationPhase {
-    /// Returns true if the operation has ended.
+    /// Returns true if the operation has finished.
     pub fn is_completed(self) -> bool {
         matches!(self, Self::Failed | Self::Error | Self::Succeeded)
     }
@@ -64,7 +64,7 @@ pub enum OperationOutcome {
 }
 
 impl OperationOutcome {
-    /// Returns the outcome of an operation with the given phase and message.
+    /// Returns the outcome of an operation with this phase and message.
     pub fn from_phase(phase: OperationPhase, message: &str) -> Self {
         match phase {
             OperationPhase::Running => Self::Running,

@@ -5,8 +5,8 @@ use jiff::tz::TimeZone;
 
 use crate::Timestamp;
 
-/// Maximum number of days to search for a match. This covers the longest gap between two leap days, which
-/// occurs when a century year isn't a leap year.
+/// Maximum number of days to search for a match. This covers the longest gap between two leap days, around a
+/// century year that isn't a leap year.
 const DAYS_MAX: u32 = 8 * 366 + 1;
 
 /// Shorthands for whole schedules, such as `@daily`. Only some callers accept them.
@@ -24,13 +24,12 @@ const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// Error returned when a string is not a valid schedule. The message contains the invalid field and its valid
-/// values.
+/// Returned if a string isn't a valid schedule. The message names the invalid field and its valid values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidSchedule(String);
 
-/// Cron schedule: minute, hour, day of the month, month, day of the week.
+/// A cron schedule: minute, hour, day of the month, month, day of the week.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     minutes: u64,
@@ -38,8 +37,8 @@ pub struct Schedule {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// True if both the day of the month and the day of the week are restricted. A match of either field is
-    /// then sufficient.
+    /// True if the day of the month and the day of the week are both restricted. Matching either of them is
+    /// then enough.
     matches_either_day: bool,
 }
 
@@ -66,7 +65,7 @@ impl Schedule {
         Self::parse(word.map_or(text, |(_, fields)| fields))
     }
 
-    /// Parses a schedule such as `0 9 * * 1-5`. The error contains the invalid field and its valid values.
+    /// Parses a schedule such as `0 9 * * 1-5`. The error names the invalid field and its valid values.
     pub fn parse(text: &str) -> Result<Self, InvalidSchedule> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let [minute, hour, day, month, weekday] = words.as_slice() else {
@@ -92,7 +91,7 @@ impl Schedule {
         Ok(Self { minutes, hours, days, months, weekdays, matches_either_day: either_day })
     }
 
-    /// Returns the first start after the given time, or `None` if the schedule never starts again.
+    /// Returns the first start after this time, or `None` if the schedule never starts again.
     pub fn next_after(&self, after: DateTime) -> Option<DateTime> {
         let mut date = after.date();
         for day in 0..DAYS_MAX {
@@ -109,7 +108,7 @@ impl Schedule {
         None
     }
 
-    /// Returns the first start after the given time, in UTC.
+    /// Returns the first start after this time, in UTC.
     pub fn next_after_utc(&self, after: Timestamp) -> Option<Timestamp> {
         let after = jiff::Timestamp::from_millisecond(after.as_millis()).ok()?;
         let next = self.next_after(TimeZone::UTC.to_datetime(after))?;
@@ -191,8 +190,8 @@ mod tests {
             ("30 22 * * MON-fri/2", "2026-03-02T22:30:00", "2026-03-04T22:30:00"),
             ("0 0 29 2 *", "2026-03-02T00:00:00", "2028-02-29T00:00:00"),
             ("0 0 31 * *", "2026-04-01T00:00:00", "2026-05-31T00:00:00"),
-            // If both the day of the month and the day of the week are restricted, a match of either field is
-            // sufficient.
+            // If the day of the month and the day of the week are both restricted, matching either of them is
+            // enough.
             ("0 0 13 * 5", "2026-03-02T00:00:00", "2026-03-06T00:00:00"),
             ("0 0 13 * 5", "2026-03-06T00:00:00", "2026-03-13T00:00:00"),
             // A step over all days counts as unrestricted here, so both must match.

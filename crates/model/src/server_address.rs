@@ -1,7 +1,7 @@
-//! Canonical form of the server in an address: user, host and port.
+//! Canonical form of the server in a URL: user, host and port.
 //!
-//! All address comparisons use this module, so two spellings of the same server never count as two servers.
-//! Hosts are parsed the way the C library parses them when it connects: `127.1`, `0177.0.0.1`, `0x7f.1` and
+//! All URL comparisons go through this module, so that two spellings of the same server never count as two
+//! servers. Hosts are parsed as the C library does when it connects: `127.1`, `0177.0.0.1`, `0x7f.1` and
 //! `2130706433` all mean `127.0.0.1`.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,7 +17,7 @@ pub fn default_port(scheme: &str) -> Option<u16> {
     }
 }
 
-/// Parses the port of an address. Ignores leading zeros and rejects signs.
+/// Parses a URL's port. Leading zeros are ignored, and signs are rejected.
 pub fn parse_port(text: &str) -> Option<u16> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -35,12 +35,12 @@ pub struct Authority<'a> {
     pub user: Option<&'a str>,
     /// Host. An IPv6 address keeps its brackets.
     pub host: &'a str,
-    /// Text after the colon that follows the host; may be empty.
+    /// Text after the colon that follows the host. May be empty.
     pub port: Option<&'a str>,
 }
 
 impl<'a> Authority<'a> {
-    /// Splits the part of an address between `://` and the path.
+    /// Splits the part of a URL between `://` and the path.
     pub fn split(text: &'a str) -> Self {
         let (user, server) = text.rsplit_once('@').map_or((None, text), |(user, rest)| (Some(user), rest));
         let (host, port) = match server.rsplit_once(':') {
@@ -61,8 +61,8 @@ pub enum Host {
 }
 
 impl Host {
-    /// Parses a host in any spelling: in upper case, percent-encoded, with a trailing dot, or as an IP
-    /// address in any notation.
+    /// Parses a host in any spelling: upper-case, percent-encoded, with a trailing dot, or as an IP address
+    /// in any notation.
     pub fn parse(text: &str) -> Self {
         let text = percent_decode(text).to_lowercase();
         let name = text.trim_end_matches('.');
@@ -97,8 +97,8 @@ impl fmt::Display for Host {
     }
 }
 
-/// Parses an IPv4 address as `inet_aton` does: one to four numbers, decimal, octal (`0…`) or hexadecimal
-/// (`0x…`). The last number fills the remaining bytes.
+/// Parses an IPv4 address like `inet_aton`: one to four numbers, decimal, octal (`0…`) or hex (`0x…`), with
+/// the last one filling the remaining bytes.
 fn parse_ipv4(text: &str) -> Option<Ipv4Addr> {
     let parts: Vec<u32> = text.split('.').map(parse_ipv4_part).collect::<Option<_>>()?;
     let (last, first) = parts.split_last()?;
@@ -129,9 +129,8 @@ fn parse_ipv4_part(part: &str) -> Option<u32> {
     }
 }
 
-/// Returns a server as `scheme://host[:port]/path`. The scheme and host are in canonical form, and the user,
-/// the default port and trailing slashes are removed. If the text doesn't contain a scheme, only trailing
-/// slashes are removed.
+/// Returns a server as `scheme://host[:port]/path`, with scheme and host in canonical form and without the
+/// user, the default port and trailing slashes. If the text has no scheme, only trailing slashes are removed.
 pub fn canonical_server(url: &str) -> String {
     let url = url.trim().trim_end_matches('/');
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
@@ -149,7 +148,7 @@ pub fn canonical_server(url: &str) -> String {
     format!("{scheme}://{}{port}{path}", Host::parse(authority.host))
 }
 
-/// Decodes percent-encoded characters such as `%2f` once. Returns the text unchanged if the result isn't
+/// Decodes percent-encoded characters such as `%2f` once. Returns the text as it is if the result isn't
 /// UTF-8.
 pub fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());

@@ -10,8 +10,7 @@ use uuid::Uuid;
 
 use crate::OperationId;
 
-/// ID of a stream in the log. It is also the ID of the operation or other subject that the stream's events
-/// describe.
+/// ID of a stream in the log, shared with the operation or other subject that its events describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StreamId(pub Uuid);
@@ -52,11 +51,11 @@ impl From<StreamId> for OperationId {
     }
 }
 
-/// Kind of a log stream. It identifies the state machine that the stream belongs to, and its number is part
-/// of the on-disk format.
+/// Kind of a log stream. It identifies the stream's state machine, and its number is part of the on-disk
+/// format.
 ///
-/// Numbers are never reused. The log stores the name alongside the number, so a program can display the name
-/// of a kind that it doesn't know. Two kinds are equal if their numbers are equal.
+/// Numbers are never reused. The log stores the name next to the number, so that a program can display kinds
+/// it doesn't know. Two kinds are equal if their numbers are.
 #[derive(Clone, Debug)]
 pub struct StreamKind {
     number: u16,
@@ -73,8 +72,8 @@ impl StreamKind {
     /// Ordered deletions of an ApplicationSet's Applications.
     pub const TEARDOWN: Self = Self::new(3, "teardown");
 
-    /// Lowest number that this project never assigns. This number and all higher numbers are reserved for
-    /// tests and for programs with their own machines.
+    /// Lowest number that this project never assigns. From here on, numbers are reserved for tests and for
+    /// programs with their own machines.
     pub const FIRST_FREE: u16 = 0x8000;
 
     /// Creates a kind. Its number must be unique.
@@ -82,8 +81,8 @@ impl StreamKind {
         Self { number, name: Cow::Borrowed(name) }
     }
 
-    /// Creates a kind from a record. The record may come from a program that knows more kinds. Known kinds
-    /// get their current name.
+    /// Creates a kind from a record, which may come from a program that knows more kinds. Known kinds get
+    /// their current name.
     pub fn from_record(number: u16, name: String) -> Self {
         let known = [Self::OPERATION, Self::ROLLOUT, Self::TEARDOWN];
         known

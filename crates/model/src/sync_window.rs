@@ -40,10 +40,10 @@ pub struct Window {
     /// Time zone of the schedule, such as `Europe/Berlin`. Empty means UTC.
     #[serde(default)]
     pub time_zone: String,
-    /// True if operations started by a user may run regardless of the window.
+    /// True if operations started by a user may run despite the window.
     #[serde(default)]
     pub manual_sync: bool,
-    /// True if operations that were allowed when they started may continue.
+    /// True if operations that were allowed when they started may carry on.
     #[serde(default)]
     pub sync_overrun: bool,
     /// Description for users.
@@ -76,7 +76,7 @@ impl Window {
 #[serde(rename_all = "lowercase")]
 pub enum WindowKind {
     /// Waves may start. If any window of this kind applies to an application, its waves may start only while
-    /// one of these windows is active.
+    /// at least one is active.
     Allow,
     /// Waves may not start.
     Deny,
@@ -107,12 +107,12 @@ pub struct ParsedWindow {
 /// State of a window at a specific time.
 struct WindowState {
     is_active: bool,
-    /// Time until the state may change; `None` if it never changes.
+    /// Time until the state may change, or `None` if it never does.
     next_change: Option<Duration>,
 }
 
 impl ParsedWindow {
-    /// Parses a window. `zone` looks up time zone rules by name. The error describes the problem.
+    /// Parses a window. `zone` looks up time zone rules by name. The error says what is wrong.
     pub fn parse(
         window: &Window,
         zone: impl Fn(&str) -> Result<TimeZoneRules, String>,
@@ -140,8 +140,8 @@ impl ParsedWindow {
         })
     }
 
-    /// Returns the state of the window at the given time. The window is active if the time since its last
-    /// start is shorter than its duration. Both times are wall-clock times in the window's time zone.
+    /// Returns the window's state at this time. It is active if less than its duration has passed since its
+    /// last start, by the wall clock of its time zone.
     fn state_at(&self, now: Timestamp) -> Option<WindowState> {
         let moment = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?;
         let TimeZoneRules(zone) = &self.zone;
@@ -174,10 +174,10 @@ impl ParsedWindow {
     }
 }
 
-/// Windows that block an operation from starting a wave, and the time at which the block ends.
+/// The windows that keep an operation from starting a wave, and when they stop doing so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowBlock {
-    /// `Deny` if a deny window is active. `Allow` if allow windows exist but none of them is active.
+    /// `Deny` if a deny window is active, `Allow` if there are allow windows but none is active.
     pub kind: WindowKind,
     /// Descriptions of the blocking windows.
     pub windows: Vec<String>,
@@ -185,14 +185,13 @@ pub struct WindowBlock {
     pub expected_end: Option<Timestamp>,
 }
 
-/// Returns the windows that block an operation from starting, or from continuing if it started at `began`.
+/// Returns the windows that keep an operation from starting, or from continuing if it started at `began`.
 ///
-/// Active deny windows block an operation, with two exceptions. They don't block it if a user started it and
-/// all these windows have `manualSync`. They also don't block it if it was allowed when it started and all
-/// these windows have `syncOverrun`.
+/// Active deny windows block an operation, with two exceptions: a user started it and all these windows have
+/// `manualSync`, or it was allowed when it started and all these windows have `syncOverrun`.
 ///
-/// If no deny window is active, and allow windows exist but none of them is active, the allow windows block
-/// the operation, with the same two exceptions.
+/// If no deny window is active, but there are allow windows and none of them is, the allow windows block the
+/// operation, with the same two exceptions.
 pub fn find_block(
     windows: &[ParsedWindow],
     manual: bool,
@@ -237,7 +236,7 @@ fn blocking_windows(
     Some((WindowKind::Allow, allowing))
 }
 
-/// Returns the time at which the windows stop blocking, if this happens within the next few changes.
+/// Returns the time at which the windows stop blocking, if that happens within the next few changes.
 fn opens_at(
     windows: &[ParsedWindow],
     manual: bool,
@@ -265,7 +264,7 @@ mod tests {
     }
 
     /// An allow window on a day with a clock change in its time zone, tested minute by minute. As in Argo CD,
-    /// a window follows the wall clock, so on these days it can begin or end at the clock change.
+    /// a window follows the wall clock, so on such days it can begin or end at the clock change.
     #[test]
     fn days_of_clock_changes() {
         const BERLIN: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
@@ -309,8 +308,8 @@ mod tests {
                     _ => {}
                 }
                 was_open = blocked.is_none();
-                // The reported end is exact: an operation is still blocked one second before it, and is
-                // allowed immediately after it.
+                // The reported end is exact: an operation is still blocked a second before it, and allowed
+                // right after.
                 if let Some(until) = blocked.and_then(|blocked| blocked.expected_end) {
                     let is_blocked = |at| super::find_block(&windows, false, None, at).is_some();
                     assert!(

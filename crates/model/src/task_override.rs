@@ -35,7 +35,7 @@ impl Override {
         }
     }
 
-    /// Returns true if the operation continues as if the task were done.
+    /// Returns true if the operation carries on as if the task were done.
     pub fn counts_as_done(self) -> bool {
         matches!(self, Self::Skip | Self::MarkDone)
     }

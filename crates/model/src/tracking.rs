@@ -1,11 +1,11 @@
 //! Tracking: marks on cluster objects that identify the application they belong to.
 //!
 //! As in Argo CD, there are three methods: an annotation that identifies the application and the object, the
-//! annotation plus a label for users and other tools, or only the label. All code that reads a cluster uses
-//! [`Tracking::owner`], so the simulated cluster, the real cluster and the planner agree.
+//! annotation plus a label for users and other tools, or just the label. All code that reads a cluster goes
+//! through [`Tracking::owner`], so that the simulated cluster, the real one and the planner agree.
 //!
 //! An application can change its tracking method. Marks of the previous method still count if Tidegate
-//! certainly wrote them: an annotation that identifies this exact object, or a label that Tidegate wrote.
+//! certainly wrote them: an annotation that identifies this very object, or a label that Tidegate wrote.
 
 use std::borrow::Borrow;
 
@@ -18,12 +18,12 @@ use crate::annotations::{FIELD_MANAGER, INSTALLATION_ID, INSTANCE_LABEL, TRACKIN
 const LABEL_MAX: usize = 63;
 /// Maximum length of a label key's prefix.
 const PREFIX_MAX: usize = 253;
-/// Field manager of objects that Kubernetes controllers create. Some of these objects copy labels and don't
-/// have an owner reference: Endpoints copy the labels of their Service, and a StatefulSet's
-/// PersistentVolumeClaims copy the labels in its selector.
+/// Field manager of objects created by Kubernetes controllers. Some of them copy labels without an owner
+/// reference: Endpoints copy those of their Service, and a StatefulSet's PersistentVolumeClaims those in its
+/// selector.
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
-/// Tracking method: how objects are marked as part of an application.
+/// Method of marking objects as part of an application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TrackingMethod {
     /// Annotation `argocd.argoproj.io/tracking-id`.
@@ -63,7 +63,7 @@ pub struct Tracking {
     pub method: TrackingMethod,
     /// Key of the label.
     pub label: String,
-    /// ID of this installation if several installations share a cluster. Otherwise empty.
+    /// ID of this installation if several share a cluster. Otherwise empty.
     pub installation: String,
 }
 
@@ -77,7 +77,7 @@ impl Default for Tracking {
     }
 }
 
-/// Reason why an application cannot be tracked with these settings.
+/// The reason an application can't be tracked with these settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTracking {
     /// Invalid label key.
@@ -93,17 +93,17 @@ pub enum InvalidTracking {
         "application name {application:?} is not a valid value of label {key}: use at most {LABEL_MAX} letters, digits, '-', '_' and '.', with a letter or digit at both ends, or track by annotation"
     )]
     Value {
-        /// Name of the application. It is too long or contains invalid characters.
+        /// Name of the application. It is too long or has invalid characters.
         application: String,
         /// Key of the label.
         key: String,
     },
 }
 
-/// Objects that must be read to find an application's objects.
+/// Objects to read in order to find an application's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrackingSelector {
-    /// All objects, because some of the application's objects may not have the label.
+    /// All objects, because some of the application's may lack the label.
     All,
     /// Objects with this label.
     Labeled {
@@ -117,12 +117,12 @@ pub enum TrackingSelector {
 impl Tracking {
     /// Returns an application's label value, or `None` if the method doesn't use a label.
     ///
-    /// If the method also uses the annotation, the name is truncated to the maximum length of a label value.
-    /// Otherwise the whole name must be a valid label value.
+    /// If the method uses the annotation too, the name is truncated to the maximum length of a label value.
+    /// Otherwise, the whole name must be a valid label value.
     ///
     /// # Errors
     ///
-    /// Returns an error if the name is not a valid label value.
+    /// Fails if the name isn't a valid label value.
     pub fn label_value(&self, application: &str) -> Result<Option<String>, InvalidTracking> {
         let value = match self.method {
             TrackingMethod::Annotation => return Ok(None),
@@ -147,8 +147,8 @@ impl Tracking {
         self.label_value(application).map(|_| ())
     }
 
-    /// Marks a manifest as part of the application. Replaces any marks that the manifest already has, for
-    /// example because it was copied. Doesn't set the label if [`Tracking::check`] rejects the application.
+    /// Marks a manifest as part of the application, replacing any marks it already has, for example because
+    /// it was copied. The label isn't set if [`Tracking::check`] rejects the application.
     pub fn mark_manifest(&self, manifest: &mut Object, application: &str, destination: &str) {
         if self.method.uses_annotation() {
             manifest.set_annotation(TRACKING_ID, tracking_id(application, manifest, destination));
@@ -167,11 +167,11 @@ impl Tracking {
 
     /// Returns the application that a live object belongs to.
     ///
-    /// The annotation takes precedence. It identifies the application and the object, so a copied object
-    /// doesn't belong to any application. Without the annotation, the label counts if labels are the tracking
-    /// method or if Tidegate wrote the label. A CustomResourceDefinition never belongs to an application
-    /// because of its label: Tidegate doesn't label definitions, and deleting a definition deletes all
-    /// objects of its kind. The label is also ignored on objects that Kubernetes controllers created.
+    /// The annotation takes precedence. It identifies both the application and the object, so a copied object
+    /// belongs to no application. Without it, the label counts if labels are the tracking method or if
+    /// Tidegate wrote the label. A CustomResourceDefinition never belongs to an application just by its
+    /// label: Tidegate doesn't label definitions, and deleting one deletes all objects of its kind. The label
+    /// is also ignored on objects created by Kubernetes controllers.
     pub fn owner<'o>(&self, live: &'o Object) -> Option<&'o str> {
         if live.annotation(INSTALLATION_ID).unwrap_or_default() != self.installation {
             return None;
@@ -200,8 +200,8 @@ impl Tracking {
         self.owner(live) == Some(application)
     }
 
-    /// Returns the application that may prune a live object that is no longer in any manifest. The object
-    /// must belong to the application and must not have an owner reference.
+    /// Returns the application that may prune a live object once it is gone from all manifests. The object
+    /// must belong to the application and have no owner reference.
     pub fn prune_owner<'o>(&self, live: &'o Object) -> Option<&'o str> {
         (!live.has_owner()).then(|| self.owner(live))?
     }
@@ -211,11 +211,11 @@ impl Tracking {
         self.prune_owner(live) == Some(application)
     }
 
-    /// Returns the objects to read in order to find an application's objects. `named` contains the live
-    /// objects that are in the application's manifests.
+    /// Returns the objects to read in order to find an application's own. `named` are the live objects in the
+    /// application's manifests.
     ///
-    /// If one of these live objects has only the annotation, the application previously used the annotation
-    /// method. Objects that are no longer in the manifests may then also have only the annotation.
+    /// If any of these has only the annotation, the application previously used the annotation method, so
+    /// objects that are gone from the manifests may have only the annotation too.
     pub fn search_selector(
         &self,
         application: &str,
@@ -262,8 +262,8 @@ impl<'o> TrackingId<'o> {
         whole.then_some(Self { application, group, kind, namespace, name })
     }
 
-    /// Returns true if the ID was written for this object rather than copied from another object. The ID of a
-    /// cluster-scoped object contains the destination namespace.
+    /// Returns true if the ID was written for this object rather than copied from another. A cluster-scoped
+    /// object's ID has the destination namespace.
     fn matches_object(&self, object: &Object) -> bool {
         self.group == object.group()
             && self.kind == object.kind()
@@ -272,7 +272,7 @@ impl<'o> TrackingId<'o> {
     }
 }
 
-/// Returns the application in a manifest's tracking ID, even if the ID was written for another object.
+/// Returns the application in a manifest's tracking ID, even if that was written for another object.
 pub fn annotated_application(manifest: &Object) -> Option<&str> {
     manifest.annotation(TRACKING_ID).and_then(TrackingId::parse).map(|id| id.application)
 }

@@ -2,11 +2,11 @@ use std::collections::BTreeMap;
 
 use crate::{Phase, Plan};
 
-/// Wave numbers as displayed to users. They match the objects' `sync-wave` annotations.
+/// Wave numbers as shown to users. They match the objects' `sync-wave` annotations.
 ///
-/// Displayed numbers equal the numbers in the plan, except in deletions. A deletion processes the highest
-/// wave first. Its plan numbers the waves in execution order, so the highest wave gets the lowest number.
-/// Records use the numbers in the plan.
+/// They equal the numbers in the plan, except in deletions. A deletion starts with the highest wave, but its
+/// plan numbers the waves in execution order, so the highest wave gets the lowest number. Records use the
+/// plan's numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaveNumbers(BTreeMap<i64, i64>);
 

@@ -10,10 +10,10 @@ use crate::{
 };
 
 /// A log of streams: gapless sequences of events, with occasional snapshots of the folded state. This trait
-/// handles encoded events. [`crate::TypedLog`] reads and writes the typed events of one machine.
+/// deals in encoded events; [`crate::TypedLog`] reads and writes the typed events of a machine.
 ///
-/// All calls block, so the executor makes them on a separate thread. Only one process can have a log open for
-/// writing at a time.
+/// All calls block, so the executor makes them on a blocking thread. Only one process at a time can have a
+/// log open for writing.
 pub trait OperationLog: Send + Sync + 'static {
     /// Appends records to any number of streams as one group. When the call returns `Ok`, the whole group is
     /// on disk and survives a crash or power loss.
@@ -42,9 +42,9 @@ pub trait OperationLog: Send + Sync + 'static {
     /// Returns the IDs of all streams, oldest first.
     fn ids(&self) -> Vec<StreamId>;
 
-    /// Compacts the log to the limits of `keep`. Reduces older finished streams to their summaries, and later
-    /// removes them completely. Removes the oldest events of a long open stream if a snapshot covers them.
-    /// Also removes unreferenced blobs. Doesn't change streams of an unknown kind.
+    /// Compacts the log to the limits in `keep`: reduces older finished streams to their summaries and
+    /// eventually removes them, drops the oldest events of long open streams if a snapshot covers them, and
+    /// removes unreferenced blobs. Leaves streams of an unknown kind alone.
     fn compact(&self, keep: &Retention, now: Timestamp) -> Result<CompactionResult, LogError> {
         self.schedule_compaction();
         let mut done = CompactionResult::default();
@@ -61,14 +61,14 @@ pub trait OperationLog: Send + Sync + 'static {
     /// The log accepts appends between two steps.
     ///
     /// A compaction is due if it was scheduled, or if the number of streams, events or bytes exceeds the
-    /// limits in `keep` by about a tenth. A compaction caused by growth keeps all data of the newest finished
-    /// stream in each history line, because a client may still be reading that stream.
+    /// limits in `keep` by about a tenth. A compaction triggered by growth leaves the newest finished stream
+    /// of each history line intact, because a client may still be reading it.
     fn compact_step(&self, keep: &Retention, now: Timestamp) -> Result<Option<CompactionResult>, LogError>;
 
     /// Returns true if [`OperationLog::compact_step`] may have work to do. Never blocks.
     fn is_compaction_due(&self) -> bool;
 
-    /// Returns the damage found when the log was opened, and how each case was handled.
+    /// Returns the damage found when the log was opened, and how it was handled.
     fn damage(&self) -> Vec<Damage>;
 
     /// Checks, without writing, that the log is still at the path where it was opened. Otherwise returns
@@ -77,17 +77,17 @@ pub trait OperationLog: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Returns the streams with content that is unreadable, or that this program can't interpret, oldest
-    /// first. The default implementation returns an empty list.
+    /// Returns the streams with content that is unreadable or unknown to this program, oldest first. The
+    /// default implementation returns an empty list.
     fn impaired_streams(&self) -> Vec<ImpairedStream> {
         Vec::new()
     }
 }
 
-/// Content stored alongside the streams. The streams refer to it by digest.
+/// Content stored alongside the streams, which refer to it by digest.
 pub trait Blobs: Send + Sync + 'static {
-    /// Stores content. The content is durable when the call returns. Until a stream refers to it, compactions
-    /// by this process keep it.
+    /// Stores content, which is durable when the call returns. Compactions by this process keep it until a
+    /// stream refers to it.
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError>;
 
     /// Returns content that [`Blobs::put_blob`] stored, checked against its digest.

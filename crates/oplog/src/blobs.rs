@@ -4,14 +4,14 @@
 //! blobs/ab/cdef…      magic 4 | version 1 | length 8 LE | key 8 | nonce 24 | crc32 4 LE | sealed lz4 block …
 //! ```
 //!
-//! All content is sealed, not only Secrets. ConfigMaps, environment variables and arguments also contain
-//! passwords, and a rule without exceptions is harder to violate. The name is also keyed, because the plain
-//! digest of a guessed password would confirm the guess.
+//! Everything is sealed, not only Secrets: ConfigMaps, environment variables and arguments contain passwords
+//! too, and a rule without exceptions is harder to break. The name is keyed as well, because a plain digest
+//! would confirm a guessed password.
 //!
-//! The checksum covers the whole file, so a blob can be checked without unsealing it when the log is opened.
-//! This check doesn't need the right key, and a wrong key doesn't count as damage. Reading a blob also checks
-//! the seal, which binds the content to its name. A file appears only when it is complete, and is durable
-//! before its name is returned.
+//! The checksum covers the whole file, so opening the log can check a blob without unsealing it. That works
+//! without the right key, so a wrong key isn't mistaken for damage. Reading a blob also checks the seal,
+//! which binds the content to its name. A file appears only when it is complete, and is durable before its
+//! name is returned.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -37,8 +37,8 @@ const MAX_FILE_BYTES: usize = MAX_BLOB_BYTES + MAX_BLOB_BYTES / 128 + 1024 + TAG
 /// The blobs in a state directory.
 pub(crate) struct BlobStore {
     folder: PathBuf,
-    /// `None` for a reader that doesn't have the key. Such a reader can distinguish intact blobs from damaged
-    /// ones, but can't read them.
+    /// `None` for a reader without the key, which can tell intact blobs from damaged ones but can't read
+    /// them.
     sealing: Option<Sealing>,
     files_written: AtomicU64,
     /// Number of bytes written to files.
@@ -170,7 +170,7 @@ impl BlobStore {
         for path in files::list_folder(folder)? {
             let name = format!("{start}{}", files::file_name(&path));
             let digest = name.parse::<Digest>().ok();
-            // Files with other names weren't created by this store, so they are kept.
+            // Keep files with other names: they weren't created by this store.
             if digest.map_or(name.ends_with(".tmp"), |digest| !keep(&digest)) {
                 std::fs::remove_file(&path).map_err(|error| LogError::from_io(&path, "remove", error))?;
                 removed += usize::from(digest.is_some());

@@ -1,7 +1,7 @@
 //! Codecs for record kinds, and a typed view of the log.
 //!
-//! When a store is opened, it checks its content with its codecs. If it doesn't have a codec for a stream's
-//! kind, it checks only the frames, leaves the stream unchanged, and never compacts it.
+//! A store uses its codecs to check its content when it is opened. Without a codec for a stream's kind, it
+//! checks only the frames, leaves the stream unchanged, and never compacts it.
 
 use std::sync::Arc;
 
@@ -218,7 +218,7 @@ pub trait TypedLog: OperationLog {
 
 impl<L: OperationLog + ?Sized> TypedLog for L {}
 
-/// Decodes consecutive events. `last` is the number of the event before the first of them.
+/// Decodes consecutive events. `last` is the number of the preceding event.
 fn decode_events<F: StreamRecords>(
     name: &StreamName,
     last: u64,

@@ -13,8 +13,7 @@ use tempfile::TempDir;
 
 use crate::{LogError, files};
 
-/// Maximum number of copy attempts. There is a delay between attempts, because a running process writes in
-/// bursts.
+/// Maximum number of copy attempts, with a delay in between because a running process writes in bursts.
 const ATTEMPTS_MAX: u32 = 40;
 const RETRY_DELAY: Duration = Duration::from_millis(25);
 
@@ -33,7 +32,7 @@ pub struct PrivateCopy {
 }
 
 impl PrivateCopy {
-    /// Copies a folder's state at a single moment, even if another process is writing to the folder.
+    /// Copies a consistent snapshot of a folder, even if another process is writing to it.
     pub fn create(folder: &Path) -> Result<Self, LogError> {
         let root = create_temp_folder()?;
         let path = root.path().join(files::file_name(folder));
@@ -56,8 +55,8 @@ pub(crate) fn create_temp_folder() -> Result<TempDir, LogError> {
         .map_err(|error| LogError::from_io(&std::env::temp_dir(), "create a folder in", error))
 }
 
-/// Copies a folder's state at a single moment, including subfolders, and returns the copied contents. Reads
-/// all files twice. If both reads agree, all of the content existed at the same time. Fails with
+/// Copies a consistent snapshot of a folder, including subfolders, and returns its contents. All files are
+/// read twice; if both reads agree, all of the content existed at the same time. Fails with
 /// [`LogError::NoConsistentCopy`] if the reads never agree.
 pub(crate) fn copy_consistently(from: &Path, to: &Path) -> Result<FileDigests, LogError> {
     for attempt in 1..=ATTEMPTS_MAX {
@@ -99,8 +98,8 @@ fn read_folder(from: &Path, to: Option<&Path>) -> Result<FileDigests, LogError> 
     Ok(FileDigests(contents))
 }
 
-/// Returns the digest of a file, and optionally copies the file. Returns `None` if the file no longer exists
-/// or isn't a regular file.
+/// Returns the digest of a file, and optionally copies it. `None` if it no longer exists or isn't a regular
+/// file.
 fn read_file(from: &Path, to: Option<&Path>) -> Result<Option<[u8; 32]>, LogError> {
     files::check_regular(from)?;
     let mut file = match File::open(from) {

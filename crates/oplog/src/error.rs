@@ -1,4 +1,4 @@
-//! Errors of the log. Every message contains the affected object, the problem and the next step.
+//! Errors of the log. Every message names the affected object, the problem and the next step.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use tidegate_model::{Digest, StreamId, StreamKind};
 
 use crate::{Epoch, StreamName};
 
-/// System error numbers for too many open files, in this process or in the whole system. `ErrorKind` doesn't
+/// `ENFILE` and `EMFILE`: too many open files, in the whole system or in this process. `ErrorKind` doesn't
 /// have variants for them.
 const TOO_MANY_FILES_ERRNOS: [i32; 2] = [23, 24];
 
@@ -33,7 +33,7 @@ pub enum LogError {
         "state directory {} was moved, removed or replaced while this process used it, so nothing more is written there; put the directory back, or specify its new path, and resume", path.display()
     )]
     Moved {
-        /// State directory, by the path that it was opened with.
+        /// Path under which the state directory was opened.
         path: PathBuf,
     },
 
@@ -221,7 +221,7 @@ pub enum LogError {
     KeyExposed {
         /// The file `key` in the state directory.
         path: PathBuf,
-        /// Permission bits of the file, in the format of `chmod`.
+        /// Permission bits of the file, as in `chmod`.
         mode: u32,
     },
 
@@ -241,7 +241,7 @@ pub enum LogError {
          changed", path.display()
     )]
     NewerLayout {
-        /// State directory, by the path that the caller specified.
+        /// State directory, as passed by the caller.
         path: PathBuf,
         /// Layout number recorded in the state directory.
         found: u32,
@@ -249,14 +249,15 @@ pub enum LogError {
         known: u32,
     },
 
-    /// The log doesn't specify its layout. Preview versions before the first release wrote such logs.
+    /// The log doesn't record its layout. Such logs were written by preview versions before the first
+    /// release.
     #[error(
         "the log in {} was written by another version of Tidegate, and this version cannot read it; finish \
          its operations with that version or delete the directory, or choose another state directory; \
          nothing was changed", path.display()
     )]
     UnknownLayout {
-        /// State directory, by the path that the caller specified.
+        /// State directory, as passed by the caller.
         path: PathBuf,
     },
 
@@ -346,7 +347,7 @@ pub enum LogError {
         kind: StreamKind,
     },
 
-    /// The requested events were removed by a compaction after the stream had ended.
+    /// The requested events were removed by a compaction after the stream had finished.
     #[error(
         "the events of {stream} were compacted, and only its summary is left; `tidegate sync` and `tidegate \
          serve` keep the events of each application's newest finished operations: set a higher --history \

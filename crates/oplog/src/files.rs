@@ -1,5 +1,5 @@
-//! Access to files and folders. All errors contain the path and the action. If a function writes, its
-//! documentation says when the change is durable.
+//! File system access. All errors contain the path and the action. Functions that write document when the
+//! change is durable.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -26,7 +26,7 @@ pub(crate) fn create_folder(path: &Path) -> Result<(), LogError> {
     }
 }
 
-/// Creates a folder in an existing folder. Returns true if the folder didn't exist. The new folder is durable
+/// Creates a folder in an existing folder. Returns true if it didn't exist yet. The new folder is durable
 /// once its parent is synced.
 pub(crate) fn create_one_folder(path: &Path) -> Result<bool, LogError> {
     match fs::create_dir(path) {

@@ -33,8 +33,8 @@ pub(crate) const HEADER_BYTES: usize = 41;
 pub(crate) const MAX_RECORD_BYTES: usize = 64 << 20;
 
 /// Maximum memory in bytes that a decoded value may claim. The codec counts integers by their width in
-/// memory, which is up to sixteen times their encoded size. This limit therefore exceeds the largest record
-/// by the same factor.
+/// memory, which is up to sixteen times their encoded size, so this limit exceeds the largest record by the
+/// same factor.
 const MAX_CLAIM_BYTES: usize = 16 * MAX_RECORD_BYTES;
 
 /// The configuration is explicit, so that a change to the codec's defaults can't change the format.
@@ -143,8 +143,8 @@ pub(crate) fn encode_content<T: Serialize>(what: &'static str, content: &T) -> R
     Ok(bytes)
 }
 
-/// Decodes content, and requires that all bytes are used. The codec itself would ignore trailing data that a
-/// newer program has added.
+/// Decodes content, and rejects trailing bytes. The codec itself would ignore data that a newer program has
+/// added at the end.
 pub(crate) fn decode_content<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
     let (content, consumed) = decode_from_slice::<T, _>(bytes, CODEC)
         .map_err(|error| FrameError::InvalidContent(error.to_string()))?;
@@ -211,7 +211,7 @@ pub(crate) fn frame_record(
     Ok(bytes)
 }
 
-/// Checks that a record has the given family and stream and, if specified, the given number.
+/// Checks that a record has this family and stream and, if set, this number.
 pub(crate) fn open_frame(
     family: Family,
     stream: StreamId,

@@ -1,5 +1,5 @@
-//! Exclusive access to the state directory for one process at a time, using a lock on the `holder` file. The
-//! operating system releases the lock when the process ends for any reason.
+//! Exclusive access to the state directory, through a lock on the `holder` file. The operating system
+//! releases it when the process exits, for whatever reason.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -16,10 +16,10 @@ const HOLDER_FILE: &str = "holder";
 /// Maximum size of the holder file in bytes. A larger file isn't read.
 const MAX_HOLDER_BYTES: usize = 16 << 10;
 
-/// Description of the process that opens the log. Other processes show this description if the log is locked.
+/// Description of the process that opens the log, shown by other processes that find it locked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Process ID in the process's own PID namespace. Processes in different containers may have the same ID.
+    /// PID in the process's own PID namespace. Processes in different containers may share it.
     pub pid: u32,
     /// Program and its arguments, such as `tidegate sync shop`.
     pub command: String,
@@ -49,8 +49,8 @@ impl Lock {
     }
 }
 
-/// Unlocks explicitly instead of only closing the file. A child process that is just starting briefly has a
-/// copy of the file descriptor, which would keep the file locked.
+/// Unlocks explicitly instead of just closing the file: a child process that is just being spawned briefly
+/// holds a copy of the file descriptor, which would keep the lock alive.
 impl Drop for Lock {
     fn drop(&mut self) {
         if let Err(error) = self.file.unlock() {

@@ -1,5 +1,5 @@
-//! Inventories: for each cluster, the places to which an application's operations have written objects. With
-//! an inventory, prune candidates can be found without searching the cluster.
+//! Inventories: for each cluster, the places to which an application's operations have written objects.
+//! Thanks to them, prune candidates can be found without searching the cluster.
 //!
 //! An inventory may contain places without an object. It must never omit a place that an operation in the log
 //! has written to, and never contain a place whose ownership is in doubt. An operation therefore writes the

@@ -108,11 +108,10 @@ fn keyed_digest(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// Returns the key for a state directory: the supplied key, otherwise the key in the directory's key file.
-/// The file is created if nothing has ever been sealed in the directory. Rejects a key that differs from the
-/// key in use, so that content sealed with another key isn't mistaken for damage. The returned flag is true
-/// if the call wrote the fingerprint, which is durable once the directory is synced. A new key is durable
-/// when the call returns.
+/// Returns the key for a state directory: the supplied key, or else the directory's key file, which is
+/// created if nothing has ever been sealed there. Rejects any key but the key in use, so that content sealed
+/// with another key isn't mistaken for damage. The returned flag is true if the call wrote the fingerprint,
+/// which is durable once the directory is synced. A new key is durable when the call returns.
 pub(crate) fn load_or_create_key(
     directory: &Path,
     given: Option<LogKey>,

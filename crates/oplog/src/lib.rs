@@ -2,8 +2,8 @@
 //!
 //! [`OperationLog`] is a store of streams, and [`TypedLog`] reads and writes the streams as the events of one
 //! machine. [`Blobs`] and [`Inventories`] are stored alongside them. The executor uses all of them as one
-//! [`Store`]. [`SledLog`] stores everything in a state directory. [`MemoryLog`] stores everything in memory,
-//! for tests and the simulator. A shared test suite checks that both provide the same guarantees.
+//! [`Store`]. [`SledLog`] keeps everything in a state directory, and [`MemoryLog`] in memory, for tests and
+//! the simulator. A shared test suite checks that both provide the same guarantees.
 //!
 //! # Usage
 //!
@@ -42,7 +42,7 @@
 //! | retained data is kept, and a crash during a compaction loses nothing | `compaction.rs`, `process.rs` |
 //! | a log exceeds its retention by at most a tenth if due steps are run | `compaction.rs` |
 //!
-//! If a disk loses synced data, the log may not detect the loss until it is opened again.
+//! If a disk loses synced data, the log may not notice until it is opened again.
 
 mod api;
 mod append_checks;

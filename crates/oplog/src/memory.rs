@@ -40,7 +40,7 @@ pub enum Fault {
 #[derive(Clone)]
 pub struct MemoryLog {
     shared: Arc<Mutex<Storage>>,
-    /// Number of the process that this handle belongs to.
+    /// Number of the process that owns this handle.
     process: u64,
     /// Stream kinds that the process knows, or `None` for all kinds.
     codecs: Option<Codecs>,
@@ -185,8 +185,8 @@ impl MemoryLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Storage> {
-        // If a test panics while it holds the lock, no group is half-written, because groups are swapped in
-        // as a whole.
+        // A test that panics while holding the lock can't leave a group half-written, because groups are
+        // swapped in as a whole.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

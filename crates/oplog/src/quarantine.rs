@@ -8,8 +8,8 @@
 //! quarantine/rows/1/reason.txt, rows.bin     rows without a stream
 //! ```
 //!
-//! `reason.txt` is written last. If this file is missing from a folder, the process was killed while writing
-//! the folder, and the original data is still in place.
+//! `reason.txt` is written last. If it is missing, the process was killed while writing the folder, and the
+//! original data is still in place.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ const ROWS_FILE: &str = "rows.bin";
 /// in blobs.
 const MAX_ROWS_BYTES: usize = 256 << 20;
 
-/// Maximum size of a reason file in bytes. A reason is a single line, so a larger file isn't read.
+/// Maximum size of a reason file in bytes. A reason is a single line; larger files aren't read.
 const MAX_REASON_BYTES: usize = 64 << 10;
 
 /// Damaged item that an entry contains.

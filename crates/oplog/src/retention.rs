@@ -14,7 +14,7 @@ pub struct Retention {
     /// Number of newest finished streams per line that keep at least their summary, including those in the
     /// `history`. Older streams are removed.
     pub summaries: usize,
-    /// Time after the end of a stream at which its summary is removed, if only the summary remains.
+    /// Time after the end of a stream at which its summary is removed, if nothing else remains of it.
     pub age: Duration,
     /// Number of newest events that an open stream keeps. Older events are removed if a snapshot covers them.
     pub open_events: u64,
@@ -39,8 +39,8 @@ impl Retention {
         Self { history, ..Self::default() }
     }
 
-    /// Returns the limits for a compaction caused by growth. Such a compaction keeps all data of the newest
-    /// finished stream in each line.
+    /// Returns the limits for a compaction triggered by growth, which leaves the newest finished stream of
+    /// each line intact.
     pub(crate) fn for_growth(&self) -> Self {
         Self { history: self.history.max(1), ..*self }
     }
@@ -57,8 +57,8 @@ impl Retention {
     }
 }
 
-/// History line: all streams of one kind that belong to the same application. Streams without an application
-/// are grouped by ApplicationSet.
+/// History line: all streams of one kind for the same application. Streams without an application are grouped
+/// by ApplicationSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HistoryLine<'a> {
     kind: &'a StreamKind,
@@ -104,8 +104,8 @@ pub(crate) struct Growth {
 const GROWTH_MIN_BYTES: u64 = 1 << 20;
 
 impl Growth {
-    /// Returns the growth at which a compaction is due. Each limit is a tenth: of `whole`, which is the
-    /// number of finished streams that still have their events; of the event limit in `keep`; and of `bytes`.
+    /// Returns the growth at which a compaction is due: a tenth each of `whole` (the number of finished
+    /// streams that still have their events), of the event limit in `keep`, and of `bytes`.
     pub(crate) fn limit_for(keep: &Retention, whole: usize, bytes: u64) -> Self {
         Self {
             streams: (whole / 10).max(1),

@@ -19,9 +19,9 @@ impl std::fmt::Debug for SealedFolder {
 }
 
 impl SealedFolder {
-    /// Opens the folder with the given name in a state directory, and creates the folder if it is missing.
-    /// `given` takes precedence over the key in the directory. Returns `None` if the directory doesn't have a
-    /// key yet, because only opening the log creates a key.
+    /// Opens the folder `name` in a state directory, creating it if necessary. `given` takes precedence over
+    /// the key in the directory. Returns `None` if the directory doesn't have a key yet: only opening the log
+    /// creates it.
     pub fn open(directory: &Path, name: &str, given: Option<LogKey>) -> Result<Option<Self>, LogError> {
         let Some(key) = key::load_key_for_reading(directory, given)? else { return Ok(None) };
         Ok(Some(Self(BlobStore::open(directory.join(name), key)?)))
@@ -32,7 +32,7 @@ impl SealedFolder {
         self.0.put(content)
     }
 
-    /// Reads content. If the content is damaged or the key is wrong, returns an error that contains the file.
+    /// Reads content. Fails with an error that names the file if the content is damaged or the key is wrong.
     pub fn get(&self, name: Digest) -> Result<Vec<u8>, LogError> {
         self.0.get(name)
     }

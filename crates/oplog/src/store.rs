@@ -59,7 +59,7 @@ use crate::{
 /// Options for opening a log.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Description of the process that opens the log. Other processes display it if they find the log locked.
+    /// Description of the process that opens the log, shown by other processes that find it locked.
     pub holder: Holder,
     /// Key that seals content alongside the log. With `None`, the key in the state directory is used, which
     /// is created on first use.
@@ -80,11 +80,10 @@ pub struct SledLog {
     is_poisoned: AtomicBool,
     /// True if a compaction may have work to do.
     is_compaction_due: AtomicBool,
-    /// Lock for blobs: storing a blob acquires it for reading, and removing unreferenced blobs acquires it
-    /// for writing.
+    /// Lock on blobs, taken for reading to store a blob and for writing to remove unreferenced blobs.
     blob_gc_lock: RwLock<()>,
-    /// Stored blobs without a reference yet, and the number of times that each was stored. Compactions keep
-    /// these blobs.
+    /// Blobs that were stored but aren't referenced yet, with the number of times that each was stored.
+    /// Compactions keep them.
     unreferenced_blobs: Mutex<BTreeMap<Digest, usize>>,
     quarantined: BTreeMap<StreamId, StreamFault>,
     damage: Vec<Damage>,
@@ -160,7 +159,7 @@ impl LiveStream {
 }
 
 impl SledLog {
-    /// Returns the state directory, by the path that it was opened with.
+    /// Returns the path under which the state directory was opened.
     pub fn directory(&self) -> &std::path::Path {
         &self.directory
     }
@@ -214,8 +213,8 @@ impl SledLog {
         }
     }
 
-    /// Runs a write. The log is marked as poisoned until the write succeeds, so it never accepts more writes
-    /// after an error or a panic.
+    /// Runs a write. The log is marked as poisoned until it succeeds, so no more writes are accepted after an
+    /// error or a panic.
     fn write_or_poison<T>(&self, write: impl FnOnce() -> Result<T, LogError>) -> Result<T, LogError> {
         self.is_poisoned.store(true, Ordering::SeqCst);
         let result = write();
@@ -290,8 +289,7 @@ impl OperationLog for SledLog {
         self.damage.clone()
     }
 
-    /// Doesn't wait for a write in progress. Doesn't check the witness file, because such a write may be
-    /// replacing the file.
+    /// Doesn't wait for a write in progress, and skips the witness file, which that write may be replacing.
     fn check_location(&self) -> Result<(), LogError> {
         self.guard.check_writable(&self.directory)?;
         match self.database.is_in_place()? {
@@ -309,7 +307,7 @@ impl Blobs for SledLog {
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
         self.guard.check_writable(&self.directory)?;
         let _collecting = self.blob_gc_lock.read().unwrap_or_else(PoisonError::into_inner);
-        // The blob is registered before it exists, so that a concurrent compaction can't remove it.
+        // Register the blob before it exists, so that a concurrent compaction can't remove it.
         *self.lock_unreferenced_blobs().entry(self.blobs.digest_of(content)?).or_default() += 1;
         self.blobs.put(content)
     }

@@ -9,8 +9,8 @@ use tidegate_model::{Digest, StreamId, StreamKind, StreamRecords, Timestamp};
 
 use crate::InventoryUpdate;
 
-/// Epoch of a stream's writer. A process that takes over a stream writes with a higher epoch than all earlier
-/// writers. Later appends by an earlier writer are rejected ([`crate::LogError::Fenced`]).
+/// Epoch of a stream's writer. A process that takes over a stream writes with a higher epoch than all its
+/// predecessors, whose appends are rejected from then on ([`crate::LogError::Fenced`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(NonZeroU64);
@@ -96,7 +96,7 @@ pub struct Append<F, S, D> {
     pub summary: Summary<D>,
     /// Blobs that the stream refers to from now on. [`crate::OperationLog::compact`] keeps them.
     pub blobs: Vec<Digest>,
-    /// Change to an inventory that is made atomically with the events.
+    /// Change to an inventory, made atomically with the events.
     pub inventory: Option<InventoryUpdate>,
 }
 
@@ -128,13 +128,13 @@ impl<F: StreamRecords> AppendOf<F> {
     }
 }
 
-/// One-line description of a stream, provided by its writer and kept longer than the events. Lookups use all
-/// fields except the details.
+/// One-line description of a stream, provided by its writer, which outlives the events. Lookups use all
+/// fields but the details.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary<D> {
-    /// Application that the stream belongs to, if any.
+    /// Application of the stream, if any.
     pub application: Option<String>,
-    /// ApplicationSet that the stream belongs to or originates from, if any.
+    /// ApplicationSet of the stream, or from which it originates, if any.
     pub set: Option<String>,
     /// Start time, according to the clock of the engine that started the stream.
     pub started_at: Timestamp,
@@ -145,7 +145,7 @@ pub struct Summary<D> {
 }
 
 impl<D> Summary<D> {
-    /// Returns true if the stream has not ended.
+    /// Returns true if the stream hasn't finished.
     pub fn is_open(&self) -> bool {
         self.finished_at.is_none()
     }
@@ -204,13 +204,13 @@ pub struct History<F> {
     pub events: Vec<F>,
 }
 
-/// Conditions for a lookup of streams. A stream must meet all of them. Every store uses indexes for lookups,
-/// so the cost depends on the number of results rather than on the size of the log.
+/// Conditions for a lookup of streams, all of which must be met. Lookups use an index in every store, so
+/// their cost depends on the number of results rather than on the size of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lookup {
     /// Application of the streams. `None` matches all streams.
     pub application: Option<String>,
-    /// ApplicationSet that the streams belong to or originate from. `None` matches all streams.
+    /// ApplicationSet of the streams, or from which they originate. `None` matches all streams.
     pub appset: Option<String>,
     /// `true` for open streams, `false` for finished ones, `None` for both.
     pub open: Option<bool>,
@@ -277,8 +277,8 @@ pub struct Damage {
 pub struct ImpairedStream {
     /// ID of the stream.
     pub stream: StreamId,
-    /// Listing entry, which is available even for a quarantined stream that lookups don't find. `None` if the
-    /// entry itself is lost.
+    /// Listing entry, available even for a quarantined stream that lookups don't find. `None` if the entry
+    /// itself is lost.
     pub entry: Option<RawEntry>,
     /// Description of the unreadable part and of the cause.
     pub reason: String,
@@ -291,8 +291,7 @@ pub struct CompactionResult {
     pub streams: usize,
     /// Number of streams that were removed completely.
     pub forgotten: usize,
-    /// Number of removed events, from finished streams and from open streams whose snapshot covers the
-    /// events.
+    /// Number of removed events, from finished streams and from open streams whose snapshot covers them.
     pub events: usize,
     /// Number of removed unreferenced blobs.
     pub blobs: usize,
@@ -310,7 +309,7 @@ impl std::ops::AddAssign for CompactionResult {
 /// Counters of reads and writes since the log was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStats {
-    /// Number of groups appended. A group is on disk either completely or not at all.
+    /// Number of groups appended, each of which is either completely on disk or not at all.
     pub groups: u64,
     /// Number of events in all appended groups.
     pub events: u64,

@@ -1,18 +1,18 @@
 //! The witness: a record of each stream's progress that is independent of the database.
 //!
-//! The database stores the events and the head of a stream together. A database file that loses its end loses
-//! both, and still looks intact. The witness is written after each group is durable and before the group is
+//! The database stores the events and the head of a stream together, so a database file that loses its end
+//! loses both, and still looks intact. The witness is written once a group is durable, before it is
 //! acknowledged. It is not synced, so after a power failure it may know less than the database, but never
 //! more. Events that the witness knows but the database lacks are lost, and are reported by stream and
-//! number. If the database can't be listed anymore, the witness also provides the names of the streams.
+//! number. If the database can no longer be listed, the witness also provides the names of the streams.
 //!
 //! ```text
 //! witness     magic 4 | version 1 | 3 zero bytes | note | note | …
 //! note        stream 16 | last sequence 8 LE | ended 1 | crc32 4 LE
 //! ```
 //!
-//! If the third field is 2, the note doesn't describe a single stream. Instead, all streams up to its ID that
-//! don't have a note of their own were removed on purpose. They must not be salvaged from a broken database.
+//! If the third field is 2, the note means that all streams up to its ID without a note of their own were
+//! removed on purpose, and must not be salvaged from a broken database.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -49,8 +49,7 @@ pub(crate) struct Witness {
 pub(crate) struct Progress {
     /// Sequence number of the last known event.
     pub(crate) last: u64,
-    /// True if the summary marked the stream as finished. The stream must then not be resumed from fewer
-    /// events.
+    /// True if the summary marked the stream as finished. It must then not be resumed from fewer events.
     pub(crate) has_ended: bool,
 }
 
@@ -61,12 +60,11 @@ pub(crate) struct WitnessContent {
     pub(crate) progress: BTreeMap<StreamId, Progress>,
     /// Highest ID of a stream that was removed on purpose. Streams up to this ID without a note aren't lost.
     pub(crate) forgotten: Option<StreamId>,
-    /// True if the file doesn't exist, either because nothing was ever written or because the file was
-    /// removed.
+    /// True if the file doesn't exist, because nothing was ever written or because it was removed.
     pub(crate) is_missing: bool,
     /// True if the file exists but doesn't have a valid header, so lost events can't be detected.
     pub(crate) is_unreadable: bool,
-    /// Number of damaged notes, except for a truncated or empty note at the end, which is normal after a
+    /// Number of damaged notes, not counting a truncated or empty note at the end, which is normal after a
     /// crash.
     pub(crate) damaged_notes: usize,
     /// Length of the file if it consists only of complete notes.
@@ -112,7 +110,7 @@ pub(crate) fn read_witness(path: &Path) -> Result<WitnessContent, LogError> {
 }
 
 impl Witness {
-    /// Continues the existing file if its content, `testimony`, is complete and matches `seen`. Otherwise,
+    /// Continues the existing file if its content, `testimony`, is complete and matches `seen`, or else
     /// begins a new file.
     pub(crate) fn resume(
         path: PathBuf,
@@ -134,7 +132,7 @@ impl Witness {
         }
     }
 
-    /// Replaces the file with a new file that contains `seen`.
+    /// Replaces the file with a new file containing `seen`.
     pub(crate) fn begin(
         path: PathBuf,
         forgotten: Option<StreamId>,
@@ -186,7 +184,7 @@ fn encode_fields(stream: StreamId, last: u64, what: u8) -> [u8; NOTE_BYTES] {
     std::array::from_fn(|_| bytes.next().unwrap_or_default())
 }
 
-/// Value of the third field in a note that doesn't belong to a stream.
+/// Value of the third field in a note that isn't about a single stream.
 const FORGOTTEN: u8 = 2;
 
 /// A complete note.

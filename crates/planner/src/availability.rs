@@ -1,4 +1,4 @@
-//! Availability of kinds and namespaces: determines which tasks can be dry-run before anything is applied.
+//! Availability of kinds and namespaces: decides which tasks can be dry-run before anything is applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::known_kinds::{KindAvailability, KnownKinds, crd_kind, is_crd};
 
 /// Kinds and namespaces that this operation creates.
 struct CreatedByOperation {
-    /// Kinds whose CRD is among the tasks, with `true` if the CRD is new or changes.
+    /// Kinds whose CRD is among the tasks. `true` if the CRD is new or changes.
     kinds: BTreeMap<GroupKind, bool>,
     /// Namespaces that don't exist yet.
     namespaces: BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! Deletion of an application: actions and waves for its objects.
+//! Deletion of an application: the actions and waves of its objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::object_settings::object_settings;
 use crate::ownership::{Decision, OwnershipScope, draft_owned};
 use crate::sync_options::{self, DeleteOption};
 
-/// Returns the number of deletion hooks in the manifests.
+/// Counts the deletion hooks in the manifests.
 pub fn count_deletion_hooks(targets: &[Target]) -> usize {
     targets.iter().filter(|target| deletion_role(&target.object).runs_as_hook()).count()
 }
@@ -30,8 +30,8 @@ pub fn deletion_hook_phases(targets: &[Target]) -> BTreeSet<Phase> {
     phases.collect()
 }
 
-/// Returns the deletion tasks for all objects of the application, including objects that earlier hooks
-/// created. Each object is placed in the wave that its own annotations specify.
+/// Returns the deletion tasks for all of the application's objects, including those left by earlier hooks.
+/// Each object goes into the wave given by its own annotations.
 pub(crate) fn draft_deletions(
     domain: OwnershipScope<'_>,
     extraneous: &[Arc<Object>],
@@ -42,7 +42,7 @@ pub(crate) fn draft_deletions(
         .iter()
         .map(|live| {
             let mut draft = draft_owned(domain, live, decide);
-            // The operation that applied the object already reported the remarks about these settings.
+            // Problems with these settings were already reported when the object was applied.
             draft.wave_timeout = object_settings(live, false, &mut Vec::new()).wave_timeout;
             draft
         })
@@ -52,8 +52,8 @@ pub(crate) fn draft_deletions(
 }
 
 /// Moves namespaces so that they outlive their objects. A sync creates a namespace before the first object in
-/// it, regardless of the namespace's wave. A deletion therefore deletes the namespace after the last object
-/// in it. As in a sync, cluster-scoped objects count as members of the destination namespace.
+/// it, whatever the namespace's own wave; a deletion therefore deletes it after the last one. As in a sync,
+/// cluster-scoped objects count as members of the destination namespace.
 fn delay_namespaces(drafts: &mut [TaskDraft], destination: &str) {
     let mut first: BTreeMap<String, i64> = BTreeMap::new();
     for draft in drafts.iter().filter(|draft| !draft.task.gvk.is_namespace()) {
@@ -105,7 +105,7 @@ fn decide_deletion(request: &SyncRequest, live: &Object, cascade: Cascade) -> De
     }
 }
 
-/// Returns the reason why an object is kept when its application is deleted, or `None` if it is deleted too.
+/// Returns the reason an object survives the deletion of its application, or `None` if it is deleted too.
 pub(crate) fn retention_reason(
     request: &SyncRequest,
     live: &Object,
@@ -127,9 +127,9 @@ pub(crate) fn retention_reason(
     }
 }
 
-/// Returns true if an object is the application's own resource, as in an app of apps. An application in the
-/// control plane's namespace has a plain name. Applications with the same name in other namespaces are
-/// different applications.
+/// Returns true if an object is the application's own resource, as in an app of apps. In the control plane's
+/// namespace, an application goes by its plain name; one of the same name in another namespace is a different
+/// application.
 fn is_own_application(request: &SyncRequest, key: &ObjectKey) -> bool {
     is_application(&key.group, &key.kind) && instance_name(&key.namespace, &key.name) == request.application
 }

@@ -1,11 +1,11 @@
 //! Comparison of live objects with their targets.
 //!
-//! There is a cheap comparison and an exact comparison. The cheap comparison uses only the target: it checks
-//! that the live object has every field of the target with the same value, and that the target still contains
-//! every field that Tidegate wrote. All other fields (server defaults, fields of other managers) are not
-//! differences. If the cheap comparison finds no difference, the object is in sync. If it finds a difference,
-//! the cause may be server behavior, such as the pruning of unknown fields. The exact comparison therefore
-//! compares the live object with the server's prediction.
+//! There is a cheap comparison and an exact one. The cheap one uses only the target: it checks that the live
+//! object has every field of the target with the same value, and that the target still has every field that
+//! Tidegate wrote. All other fields (server defaults, fields of other managers) are not differences. If the
+//! cheap comparison finds nothing, the object is in sync. If it does find a difference, the cause may be
+//! server behavior such as the pruning of unknown fields, so the exact comparison checks the live object
+//! against the server's prediction.
 //!
 //! Both comparisons ignore fields that match an `ignoreDifferences` entry.
 
@@ -48,19 +48,19 @@ pub struct Change {
     pub after: Option<Value>,
 }
 
-/// Compared parts of an object before and after a sync. Secret values are masked.
+/// The compared parts of an object before and after a sync, with Secret values masked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// The live object, or null if it doesn't exist.
     pub before: Value,
     /// The predicted object, or null if it would be deleted.
     pub after: Value,
-    /// Differences between the two objects. Empty if the objects are equal.
+    /// Changes between the two objects. Empty if they are equal.
     pub changes: Vec<Change>,
 }
 
 impl Difference {
-    /// Returns the difference for an object that would be created or deleted, so one side is missing.
+    /// Returns the difference for an object that would be created or deleted, where one side is missing.
     pub fn one_sided(before: Option<&Object>, after: Option<&Object>) -> Self {
         let shown = |object: Option<&Object>| object.map_or(Value::Null, normalize::normalize_live);
         let (mut before_value, mut after_value) = (shown(before), shown(after));
@@ -73,17 +73,17 @@ impl Difference {
     }
 }
 
-/// Fields that Tidegate takes over during the apply. A dry run doesn't reflect the takeover.
+/// Fields that Tidegate takes over when it applies. A dry run doesn't show the takeover.
 #[derive(Clone, Copy, Debug)]
 pub struct TakenOverFields<'a> {
     /// Managers that own these fields.
     pub managers: &'a [String],
-    /// The server's prediction for the target as if the object didn't exist, if known. The prediction shows
-    /// which fields the server would fill in again.
+    /// The server's prediction for the target as if the object didn't exist, if known. It shows which fields
+    /// the server would fill in again.
     pub prediction_without_live: Option<&'a Object>,
 }
 
-/// Compares objects according to a request's `ignoreDifferences` and tracking settings.
+/// Compares objects, respecting a request's `ignoreDifferences` and tracking settings.
 #[derive(Default)]
 pub struct Comparer {
     rules: IgnoreRules,
@@ -91,17 +91,17 @@ pub struct Comparer {
 }
 
 impl Comparer {
-    /// Creates a comparer. Skips invalid rules and returns their errors.
+    /// Creates a comparer. Invalid rules are skipped, and their errors returned.
     pub fn new(entries: &[IgnoreDifference], tracking: &Tracking) -> (Self, Vec<IgnoreError>) {
         let (rules, errors) = IgnoreRules::compile(entries);
         (Self { rules, tracking: tracking.clone() }, errors)
     }
 
     /// Returns the path of the first field that differs between the live object and the target, or `None` if
-    /// the object is certainly in sync.
+    /// the object is definitely in sync.
     ///
     /// Objects that can't be compared, for example because their API versions differ, count as different.
-    /// `taken` contains the managers whose fields Tidegate takes over during the apply.
+    /// `taken` lists the managers whose fields Tidegate takes over when it applies.
     pub(crate) fn first_difference(
         &self,
         target: &Object,
@@ -114,8 +114,8 @@ impl Comparer {
         })
     }
 
-    /// Returns the path of the first target field that is missing in the live object or has a different value
-    /// there. Additional fields of the live object don't count.
+    /// Returns the path of the first target field that is missing from the live object or has a different
+    /// value there. Extra fields in the live object are fine.
     pub(crate) fn first_target_difference(&self, target: &Object, live: &Object) -> Option<String> {
         if target.text("/apiVersion") != live.text("/apiVersion") {
             return Some("/apiVersion".to_owned());
@@ -126,10 +126,10 @@ impl Comparer {
         found.first().map(|first| first.path.to_string())
     }
 
-    /// Returns the changes that the server would make. `predicted` is the server's response to a dry run of
-    /// the target. If `filtered` is set, changes that admission webhooks make to fields not owned by Tidegate
-    /// are ignored, unless the object has `IncludeMutationWebhook=true`. Filtering requires field owners in
-    /// the prediction, so the dry run must be a server-side apply.
+    /// Returns the changes that the server would make, given its response to a dry run of the target
+    /// (`predicted`). If `filtered` is set, changes that admission webhooks make to fields not owned by
+    /// Tidegate are ignored, unless the object has `IncludeMutationWebhook=true`. Filtering needs field
+    /// owners in the prediction, so the dry run must be a server-side apply.
     pub fn predicted_difference(
         &self,
         target: &Object,
@@ -171,8 +171,8 @@ impl Comparer {
         masked_difference(target, before, after)
     }
 
-    /// Returns true if the object records which of these managers' fields came from a manifest. Otherwise the
-    /// fields may include server defaults.
+    /// Returns true if the object records which of these managers' fields came from a manifest. If it
+    /// doesn't, some of them may be server defaults.
     pub fn can_tell_taken_over(live: &Object, managers: &[String]) -> bool {
         field_ownership::taken_over_parts(live, managers).iter().all(field_ownership::TakenOverPart::is_exact)
     }
@@ -200,7 +200,7 @@ impl Comparer {
         masked_difference(target, before, after)
     }
 
-    /// Returns the target fields that are missing in the live object or have a different value there.
+    /// Returns the target fields that are missing from the live object or have a different value there.
     fn local_differences<'v>(
         &self,
         target: &Object,
@@ -221,9 +221,9 @@ impl Comparer {
         walk.into_differences()
     }
 
-    /// Returns true if a live object belongs to its application only through a label that another program
-    /// set. Such an object doesn't have a tracking annotation. If annotations are the tracking method, the
-    /// missing annotation is not a difference, and the next write adds the annotation.
+    /// Returns true if a live object is part of its application only because of a label that another program
+    /// set. Such an object has no tracking annotation. With annotation tracking, that alone isn't a
+    /// difference: the annotation is added by the next write.
     fn is_owned_by_foreign_label(&self, live: &Object) -> bool {
         self.tracking.method != TrackingMethod::Label
             && live.label(&self.tracking.label).is_some()
@@ -232,8 +232,8 @@ impl Comparer {
             && !is_crd(live.group(), live.kind())
     }
 
-    /// Preserves the live object's ignored fields (`RespectIgnoreDifferences=true`): sets their live values
-    /// in the target, and removes ignored fields that the live object doesn't have.
+    /// Preserves the live object's ignored fields (`RespectIgnoreDifferences=true`): copies their live values
+    /// into the target, and drops ignored fields that the live object doesn't have.
     pub fn preserve_ignored(&self, target: &mut Object, live: &Object) {
         if self.rules.has_rule_for(live) {
             let wanted = self.rules.paths(target, target.as_value(), live);
@@ -260,8 +260,8 @@ impl Comparer {
         (Cow::Owned(given), Cow::Owned(present))
     }
 
-    /// Returns the paths in the live object that Tidegate wrote or takes over, but that no longer exist in
-    /// the target.
+    /// Returns the paths in the live object that Tidegate wrote or takes over, but that are gone from the
+    /// target.
     fn dropped_fields(&self, wanted: &Value, live: &Object, taken: &[String]) -> Vec<Path> {
         let mut dropped = field_ownership::dropped_fields(wanted, live, taken);
         if !dropped.is_empty() && self.rules.has_rule_for(live) {
@@ -272,8 +272,8 @@ impl Comparer {
     }
 }
 
-/// Returns the value of the `ServerSideDiff` compare option. True forces a dry run even if the comparison
-/// with the target alone finds no difference. False prevents the dry run.
+/// Returns the value of the `ServerSideDiff` compare option. True forces a dry run even if the target alone
+/// shows no difference; false prevents it.
 pub fn server_side_diff(target: &Object, live: &Object) -> Option<bool> {
     if has_compare_option(target, live, "ServerSideDiff=false") {
         return Some(false);
@@ -281,8 +281,8 @@ pub fn server_side_diff(target: &Object, live: &Object) -> Option<bool> {
     has_compare_option(target, live, "ServerSideDiff=true").then_some(true)
 }
 
-/// Returns true if the object doesn't make its application out of sync even though it is no longer in the
-/// manifests (`IgnoreExtraneous`).
+/// Returns true if the object may be missing from the manifests without making its application out of sync
+/// (`IgnoreExtraneous`).
 pub fn is_ignored_when_extraneous(live: &Object) -> bool {
     compare_options(live).contains(&"IgnoreExtraneous")
 }
@@ -325,7 +325,7 @@ fn compare_metadata<'v>(walk: &mut Walk<'_, 'v>, given: &'v Value, present: &'v 
     });
 }
 
-/// Returns true if a live item has all fields of the target's item.
+/// Returns true if a live item has every field of the target's item.
 fn contains_fields(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {
@@ -340,8 +340,8 @@ fn is_tracking_annotation(annotation: &str) -> bool {
     normalize::is_bookkeeping_annotation(annotation)
 }
 
-/// Removes the tracking annotation from the prediction. Also removes the `annotations` map if the live object
-/// doesn't have one and the prediction's map becomes empty.
+/// Removes the tracking annotation from the prediction, along with the `annotations` map if that becomes
+/// empty and the live object has none.
 fn remove_tracking(before: &mut Value, after: &mut Value) {
     let names = ["metadata", "annotations"].map(|name| Step::Field(name.to_owned()));
     let all = Path(names.to_vec());

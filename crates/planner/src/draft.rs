@@ -5,14 +5,14 @@ use tidegate_model::{Gvk, Object, ObjectKey, Phase, Task};
 use crate::findings::FindingSubject;
 use crate::rank::kind_rank;
 
-/// Task that doesn't have a position in the plan yet.
+/// A task without a position in the plan yet.
 #[derive(Debug)]
 pub(crate) struct TaskDraft {
     /// The task. Its manifest is numbered once the order is known.
     pub task: Task,
     /// Subject for findings about this task.
     pub subject: FindingSubject,
-    /// Rank of the object's kind, which determines the order within a wave.
+    /// Rank of the object's kind, used to order tasks within a wave.
     pub rank: usize,
     /// Manifest to write.
     pub manifest: Option<Object>,
@@ -20,7 +20,7 @@ pub(crate) struct TaskDraft {
     pub wave_timeout: Option<Duration>,
     /// Gates that the object requests for its wave.
     pub gates: Vec<String>,
-    /// True if the task waits for an unavailable kind that may become available.
+    /// True if the task waits for a kind that isn't available yet but may be later.
     pub waits_for_kind: bool,
     /// True if the object exists and differs from the manifest.
     pub changes_live: bool,

@@ -1,9 +1,9 @@
 //! Detection of changes that make a stored plan outdated.
 //!
-//! A stored plan is valid if planning again produces the same tasks with the same manifests, and if the
-//! affected objects are unchanged. Changes to object fields outside the manifest don't affect the plan, so
-//! users decide whether these changes are acceptable. An existing hook object is also ignored, because it is
-//! deleted before the hook is created.
+//! A stored plan is valid if planning again yields the same tasks with the same manifests, and the affected
+//! objects are unchanged. Changes to fields outside the manifest don't affect the plan, so it is up to users
+//! to accept them. An existing hook object is ignored as well, because it is deleted before the hook is
+//! created.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use tidegate_model::{Action, Object, ObjectKey, Phase, Plan, Task, TaskId};
 use crate::diff::{Comparer, LiveFieldChange};
 use crate::text::escape;
 
-/// Live object as it was when the plan was created.
+/// A live object as it was when the plan was created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredObservation {
     /// Task for the object.
@@ -57,7 +57,7 @@ pub fn stored_observations<L: AsRef<Object>>(
         .collect()
 }
 
-/// Returns true if the task depends on the live state of its object.
+/// Returns true if the task depends on its object's live state.
 fn depends_on_live_state(task: &Task) -> bool {
     task.live.is_some() && !task.is_hook() && task.action != Action::PruneSkipped
 }
@@ -146,11 +146,10 @@ fn action_text(action: Action) -> &'static str {
     }
 }
 
-/// Describes the difference between two tasks for the same object. Returns `None` if the tasks are the same.
+/// Describes how two tasks for the same object differ. Returns `None` if they don't.
 fn task_difference(kept: &Task, now: &Task) -> Option<String> {
     if kept.is_hook() {
-        // An existing object with the hook's name doesn't matter, because it is deleted before the hook is
-        // created.
+        // An existing object of the hook's name doesn't matter: it is deleted before the hook is created.
         return (kept.hook != now.hook || kept.gvk != now.gvk).then(|| "the hook has changed".to_owned());
     }
     let uid = |task: &Task| task.live.as_ref().map(|live| live.uid.clone());

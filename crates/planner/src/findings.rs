@@ -1,6 +1,6 @@
 //! Findings about problems in the input.
 //!
-//! Codes are stable: programs match on them, and the documentation explains each code.
+//! Codes are stable: programs match on them, and each is explained in the documentation.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,10 @@ use tidegate_model::{ObjectKey, Severity, Warning};
 use crate::manifests::Origin;
 use crate::text::escape;
 
-/// Subject of a finding. Its text is created only when needed.
+/// Subject of a finding. Rendered only when needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FindingSubject {
-    /// Position in the input, which determines the order of findings. The request is 0, and the targets
-    /// follow.
+    /// Position in the input, by which findings are ordered. The request is 0, followed by the targets.
     pub position: usize,
     /// The object; `None` for findings about the request.
     pub key: Option<ObjectKey>,
@@ -55,7 +54,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Adds a warning, which does not block the operation.
+    /// Adds a warning, which doesn't block the operation.
     pub fn warn(&mut self, code: &'static str, subject: &FindingSubject, message: impl Into<String>) {
         self.add(Severity::Warning, code, subject, message.into());
     }
@@ -77,7 +76,7 @@ impl Findings {
         self.warnings.push((subject.position, warning));
     }
 
-    /// Returns the errors that make the plan invalid, grouped by the position of their subject.
+    /// Returns the errors that make the plan invalid, grouped by their subject's position.
     pub fn errors_by_position(&self) -> BTreeMap<usize, String> {
         let mut errors: BTreeMap<usize, String> = BTreeMap::new();
         // The request itself, and objects that exist only in the cluster, have special positions.

@@ -1,4 +1,4 @@
-//! Generated names for hooks that have only a name prefix.
+//! Names for hooks that have only a name prefix.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,20 +9,20 @@ use crate::known_kinds::KnownKinds;
 use crate::manifests::Target;
 use crate::object_scope::object_scope;
 
-/// Generated hook names in one plan. Hooks with the same prefix, kind and phase get distinct names that don't
-/// depend on the input order. The hook whose content sorts first gets the plain name, and every other hook
-/// gets a numeric suffix. Identical hooks count as one.
+/// Generated hook names in a plan. Hooks with the same prefix, kind and phase get distinct names that don't
+/// depend on the input order: the hook whose content sorts first gets the plain name, the others a numeric
+/// suffix. Identical hooks count once.
 #[derive(Debug)]
 pub(crate) struct GeneratedNames<'r> {
     revision: &'r str,
     started_at: Timestamp,
-    /// Number in each hook's suffix, by the hook's position in the input (starting at 0) and phase. Hooks
-    /// with a unique prefix are not included.
+    /// The number in each hook's suffix, by the hook's position in the input (from 0) and phase. Hooks with a
+    /// unique prefix aren't listed.
     suffix_numbers: BTreeMap<(usize, Phase), usize>,
 }
 
 impl<'r> GeneratedNames<'r> {
-    /// Finds the hooks that would otherwise get the same name.
+    /// Finds the hooks whose names would clash.
     pub fn new(
         request: &'r SyncRequest,
         targets: &[Target],
@@ -55,7 +55,7 @@ impl<'r> GeneratedNames<'r> {
         Self { revision: &request.revision, started_at, suffix_numbers: turns }
     }
 
-    /// Returns the generated name of the hook at the given position in the input. Positions start at 0.
+    /// Returns the generated name of the hook at a position in the input (from 0).
     pub fn name_for(&self, place: usize, object: &Object, phase: Phase) -> String {
         let name = generated_hook_name(object.generate_name(), self.revision, phase, self.started_at);
         match self.suffix_numbers.get(&(place, phase)).copied().unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! Conditions for running a hook: annotations that refer to the type of operation and to the hook's inputs.
+//! Conditions for running a hook: annotations about the type of operation and the hook's inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,8 @@ const SELF_HEAL: &str = "selfheal";
 /// `run-when` value for a hook that runs only if its inputs have changed since its last run.
 const INPUTS_CHANGED: &str = "inputs-changed";
 
-/// Returns the reason why a hook's annotation excludes it from an operation. Without the annotation, a hook
-/// runs in every sync of the whole application.
+/// Returns the reason a hook's annotation excludes it from an operation. Without the annotation, a hook runs
+/// in every sync of the whole application.
 pub(crate) fn exclusion_reason(request: &SyncRequest, hook: &Object) -> Option<&'static str> {
     let named = split_list(hook.annotation(annotations::HOOK_ON).unwrap_or_default());
     let says = |word| named.contains(&word);
@@ -97,7 +97,7 @@ fn input_selectors(hook: &Object) -> impl Iterator<Item = Result<ResourceSelecto
     })
 }
 
-/// Returns a hook's declared inputs that are missing in the manifests.
+/// Returns the inputs that a hook declares but the manifests lack.
 pub(crate) fn missing_inputs<'a>(
     hook: &'a Object,
     keys: &'a BTreeSet<ObjectKey>,
@@ -116,7 +116,7 @@ pub(crate) fn missing_inputs<'a>(
     })
 }
 
-/// Returns true if a manifest is a hook that runs only when its inputs have changed.
+/// Returns true if a manifest is a hook that runs only when its inputs change.
 pub fn runs_when_inputs_change(manifest: &Object) -> bool {
     let when = manifest.annotation(annotations::RUN_WHEN).map(str::trim);
     let of_sync = matches!(sync_role(manifest), SyncRole::Hook(phases) if !phases.contains(&Phase::SyncFail));
@@ -132,8 +132,8 @@ pub struct LastRun {
     pub targets: Vec<Target>,
 }
 
-/// Returns the hooks whose inputs haven't changed since their last successful run. A hook's inputs are its
-/// own manifest and the manifests that it specifies.
+/// Returns the hooks whose inputs haven't changed since their last successful run. The inputs are the hook's
+/// own manifest and the manifests it names.
 pub fn unchanged_hooks(
     request: &SyncRequest,
     targets: &[Target],
@@ -156,8 +156,7 @@ pub fn unchanged_hooks(
     last_runs.iter().filter(is_unchanged).map(|run| run.hook.clone()).collect()
 }
 
-/// Returns the manifests by key. If several manifests have the same key, the last manifest wins, as in the
-/// plan.
+/// Indexes the manifests by key. As in the plan, the last of several manifests with the same key wins.
 fn targets_by_key<'t>(
     request: &SyncRequest,
     targets: &'t [Target],

@@ -7,16 +7,15 @@ use crate::text::split_list;
 /// Role of an object in a sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SyncRole {
-    /// A resource: applied in the Sync phase, and pruned when it is no longer in the manifests.
+    /// A resource: applied in the Sync phase, and pruned once it is gone from the manifests.
     Resource,
-    /// A hook that runs in these phases. The list is never empty, and is sorted without duplicates.
+    /// A hook that runs in these phases. The list is sorted, without duplicates, and never empty.
     Hook(Vec<Phase>),
     /// `Skip`: neither applied nor pruned.
     Skip,
-    /// A hook that runs when the application is deleted, or in a different type of operation. Excluded from
-    /// the sync.
+    /// A hook for the application's deletion or for a different type of operation. Not part of the sync.
     OtherHook,
-    /// A hook with an unknown type. Excluded from the sync.
+    /// A hook of an unknown type. Not part of the sync.
     UnknownHook,
 }
 
@@ -77,9 +76,8 @@ impl HookTypes<'_> {
         !self.phases.is_empty() || self.has_skip || self.has_other
     }
 
-    /// Returns true if Helm's annotation determines the role. This is the case if Argo CD's annotation
-    /// contains no hook type. It is also the case if Argo CD's annotation contains only types that a sync
-    /// never runs, but Helm's annotation contains a sync hook.
+    /// Returns true if Helm's annotation decides the role: Argo CD's annotation has no hook type, or only
+    /// types that a sync never runs while Helm's has a sync hook.
     fn defers_to_helm(&self, helm: &str) -> bool {
         !self.is_hook()
             || (self.phases.is_empty() && !self.has_skip && !parse_helm_types(helm).phases.is_empty())
@@ -116,13 +114,12 @@ fn parse_helm_types(value: &str) -> HookTypes<'_> {
     types
 }
 
-/// Returns an object's role in a sync, based on its hook annotations. The annotation values are
-/// case-sensitive.
+/// Returns an object's role in a sync, based on its hook annotations, whose values are case-sensitive.
 pub(crate) fn sync_role(object: &Object) -> SyncRole {
     classify_object(object).0
 }
 
-/// Returns an object's role when its application is deleted: either a deletion hook or not a hook. Both hook
+/// Returns an object's role when its application is deleted: a deletion hook, or no hook at all. Both hook
 /// annotations count.
 pub(crate) fn deletion_role(object: &Object) -> SyncRole {
     let named = |annotation, known: &[(&str, Phase)]| {
@@ -142,7 +139,7 @@ pub(crate) fn role_in_operation(request: &SyncRequest, object: &Object) -> SyncR
     if request.deletion.is_some() { deletion_role(object) } else { sync_role(object) }
 }
 
-/// Returns the reason why an operation doesn't run any hooks, or `None` if it runs them.
+/// Returns the reason an operation doesn't run any hooks, or `None` if it does.
 pub(crate) fn hooks_disabled_reason(request: &SyncRequest) -> Option<&'static str> {
     match request.deletion {
         Some(Cascade::Orphan) => Some("hooks do not run in a deletion that keeps the objects"),
@@ -291,10 +288,10 @@ pub(crate) fn delete_policies(object: &Object, remarks: &mut Vec<Remark>) -> Vec
     policies
 }
 
-/// Returns the name for a hook that only has `generateName`. The name stays the same in all retries of an
+/// Returns the name for a hook that has only `generateName`. It stays the same across retries of an
 /// operation, but differs between phases.
 ///
-/// The name consists of the unchanged prefix, followed by the revision, phase and start time in lower case.
+/// The name is the unchanged prefix, followed by the revision, phase and start time in lower case.
 pub(crate) fn generated_hook_name(
     prefix: &str,
     revision: &str,

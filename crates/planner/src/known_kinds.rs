@@ -1,4 +1,4 @@
-//! Kinds that the cluster serves, and kinds that this operation defines.
+//! Kinds that the cluster serves or this operation defines.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ pub(crate) enum KindAvailability<'d> {
     Unavailable,
 }
 
-/// Kinds that the cluster serves, and kinds that CRDs in the manifests define.
+/// Kinds that the cluster serves or that CRDs in the manifests define.
 #[derive(Debug)]
 pub(crate) struct KnownKinds<'d> {
     served: HashMap<(&'d str, &'d str), &'d KindInfo>,
@@ -23,7 +23,7 @@ pub(crate) struct KnownKinds<'d> {
 }
 
 impl<'d> KnownKinds<'d> {
-    /// Collects the kinds from discovery and from the CRDs among these objects.
+    /// Collects the kinds from discovery and from the CRDs among the objects.
     pub fn new<'o>(discovery: &'d Discovery, objects: impl Iterator<Item = &'o Object>) -> Self {
         let declared = objects
             .filter_map(|object| Some((crd_kind(object)?, object.text("/spec/scope") != "Cluster")))
@@ -55,12 +55,12 @@ pub(crate) fn is_crd(group: &str, kind: &str) -> bool {
     group == "apiextensions.k8s.io" && kind == "CustomResourceDefinition"
 }
 
-/// Returns true if a kind is Argo CD's Application.
+/// Returns true for Argo CD's Application.
 pub(crate) fn is_application(group: &str, kind: &str) -> bool {
     group == "argoproj.io" && kind == "Application"
 }
 
-/// Returns the kind that a CRD defines; `None` for other objects.
+/// Returns the kind that a CRD defines, or `None` for any other object.
 pub(crate) fn crd_kind(object: &Object) -> Option<GroupKind> {
     if !is_crd(object.group(), object.kind()) {
         return None;

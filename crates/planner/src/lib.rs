@@ -6,9 +6,9 @@
 //! cluster ─▶ discovery, live objects ─────┘
 //! ```
 //!
-//! The crate doesn't use clocks, I/O, async or randomness: time and cluster state are arguments, and the same
-//! input always produces the same plan. Planning never fails. It reports problems in the input as findings
-//! with stable codes.
+//! The crate has no clocks, I/O, async or randomness: time and cluster state are arguments, and the same
+//! input always yields the same plan. Planning never fails; problems in the input become findings with stable
+//! codes.
 //!
 //! | module | subject |
 //! |---|---|

@@ -33,15 +33,15 @@ pub struct Limits {
     pub documents: usize,
     /// Maximum number of values in a file: maps, lists, keys and scalars.
     pub nodes: usize,
-    /// Maximum nesting depth of maps and lists. The parser is recursive, so this also bounds its stack.
+    /// Maximum nesting depth of maps and lists. This also bounds the stack of the parser, which is recursive.
     pub depth: usize,
     /// Maximum number of values that aliases (`*name`) may add to a document.
     pub alias_expansion: usize,
 }
 
 impl Default for Limits {
-    /// Returns limits that are several times the size of the largest installation manifests in use (2 MB,
-    /// 100,000 values).
+    /// Returns limits several times the size of the largest installation manifests in use (2 MB, 100,000
+    /// values).
     fn default() -> Self {
         Self { bytes: 64 << 20, documents: 100_000, nodes: 5_000_000, depth: 128, alias_expansion: 100_000 }
     }
@@ -60,7 +60,7 @@ pub struct Origin {
     pub file: String,
     /// First line of the object, starting at 1.
     pub line: u64,
-    /// Number of the document in the file, starting at 1 and not counting empty documents.
+    /// Number of the document in the file, counting from 1 and skipping empty documents.
     pub document: usize,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Object to deploy, and the location of its manifest.
+/// An object to deploy, and where its manifest is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Target {
     /// The object as written in its manifest.
@@ -80,7 +80,7 @@ pub struct Target {
     pub origin: Origin,
 }
 
-/// Parses objects that are not deployed, such as fixtures and templates. These objects don't need a name.
+/// Parses objects that are not deployed, such as fixtures and templates. They don't need a name.
 pub fn parse_without_names(
     file: &str,
     content: &[u8],
@@ -92,13 +92,13 @@ pub fn parse_without_names(
 /// Parses the objects of a YAML or JSON file.
 ///
 /// `file` is used only in messages. Empty documents are skipped, and `List`s are expanded. Errors are
-/// returned in line order. If the file contains any error, no targets are returned.
+/// returned in line order; if there are any, no targets are.
 pub fn parse(file: &str, content: &[u8], limits: &Limits) -> Result<Vec<Target>, Vec<ManifestError>> {
     read_file(file, content, limits, true)
 }
 
-/// Works like [`parse`], except that an error affects only its own document. Returns the objects of all other
-/// documents, and the errors.
+/// Works like [`parse`], except that an error affects only its own document: returns the objects of all other
+/// documents along with the errors.
 pub fn parse_each(file: &str, content: &[u8], limits: &Limits) -> (Vec<Target>, Vec<ManifestError>) {
     read_each(file, content, limits, true)
 }

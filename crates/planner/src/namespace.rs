@@ -27,9 +27,9 @@ fn creates_destination(request: &SyncRequest) -> bool {
     request.options.has("CreateNamespace=true") && !request.namespace.is_empty()
 }
 
-/// Returns the namespaces that an operation deploys to: the namespaces in its manifests and those of its
-/// objects, whether or not the objects are selected. The destination namespace is included if the request
-/// creates it or if the manifests don't use any other namespace.
+/// Returns the namespaces that an operation deploys to: those in its manifests, and those of its objects,
+/// selected or not. The destination namespace is among them if the request creates it or if the manifests use
+/// no other namespace.
 pub(crate) fn deployed_namespaces<'t>(
     request: &'t SyncRequest,
     targets: &'t [Target],
@@ -50,8 +50,8 @@ pub(crate) fn deployed_namespaces<'t>(
 
 /// Returns the task that creates the destination namespace or updates its metadata.
 ///
-/// An existing namespace is left unchanged unless the request contains metadata for it. With metadata, the
-/// task runs in every sync.
+/// An existing namespace is left alone unless the request has metadata for it. With metadata, the task runs
+/// in every sync.
 pub(crate) fn draft_namespace(request: &SyncRequest, live: &LiveIndex<'_>) -> Option<TaskDraft> {
     let key = namespace_key(&request.namespace);
     let existing = live.get(&key);
@@ -67,13 +67,13 @@ pub(crate) fn draft_namespace(request: &SyncRequest, live: &LiveIndex<'_>) -> Op
     Some(draft)
 }
 
-/// Returns true if the request contains metadata for the namespace.
+/// Returns true if the request has metadata for the namespace.
 pub(crate) fn has_namespace_metadata(request: &SyncRequest) -> bool {
     !request.options.namespace_labels.is_empty() || !request.options.namespace_annotations.is_empty()
 }
 
-/// Warns about objects whose namespace is being pruned or deleted, because the objects would be deleted with
-/// it. The operation's state machine decides whether the operation fails.
+/// Warns about objects whose namespace is being pruned or deleted, since they would go with it. It is up to
+/// the operation's state machine whether that fails the operation.
 pub(crate) fn review_namespaces(
     drafts: &[TaskDraft],
     terminating: &BTreeSet<String>,
@@ -81,7 +81,7 @@ pub(crate) fn review_namespaces(
 ) {
     let goes_in =
         |name: &str| drafts.iter().filter(|d| d.manifest.is_some()).find(|d| d.task.namespace == name);
-    // PreDelete hooks may be in the namespace, because they are removed before the namespace is deleted.
+    // PreDelete hooks may be in the namespace: they are removed before it is deleted.
     let stays_in = |name: &str| goes_in(name).filter(|d| d.task.phase != Phase::PreDelete);
     let pruned = |draft: &&TaskDraft| {
         draft.task.action == Action::Prune && draft.task.key() == namespace_key(&draft.task.name)
@@ -110,8 +110,7 @@ pub(crate) fn review_namespaces(
     }
 }
 
-/// Returns the manifest of the requested namespace. The manifest doesn't have a tracking ID, so the namespace
-/// is never pruned.
+/// Returns the manifest of the requested namespace. It has no tracking ID, so the namespace is never pruned.
 fn namespace_manifest(request: &SyncRequest) -> Option<Object> {
     let texts = |pairs: &[(String, String)]| -> Map<String, Value> {
         pairs.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect()
@@ -120,8 +119,8 @@ fn namespace_manifest(request: &SyncRequest) -> Option<Object> {
     if has_namespace_metadata(request) {
         let labels = texts(&request.options.namespace_labels);
         let mut given = texts(&request.options.namespace_annotations);
-        // Argo CD sets the same option, so either tool merges its metadata with existing metadata when it
-        // takes over.
+        // Argo CD sets the same option, so whichever tool takes over merges its metadata with what is already
+        // there.
         given.insert(annotations::SYNC_OPTIONS.to_owned(), Value::from("ServerSideApply=true"));
         if let Some(metadata) = metadata.as_object_mut() {
             if !labels.is_empty() {

@@ -8,8 +8,7 @@ use crate::known_kinds::KnownKinds;
 pub(crate) struct ObjectScope<'o> {
     /// True if the object's kind is namespaced, or `None` if its scope is unknown.
     pub namespaced: Option<bool>,
-    /// Namespace: empty for cluster-scoped kinds, and the destination namespace if the object doesn't specify
-    /// one.
+    /// Empty for cluster-scoped kinds. Defaults to the destination namespace.
     pub namespace: &'o str,
 }
 

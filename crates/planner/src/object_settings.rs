@@ -14,7 +14,7 @@ pub(crate) struct ObjectSettings {
     pub wave_timeout: Option<Duration>,
     /// Timeout for the hook.
     pub timeout: Option<Duration>,
-    /// Gates that must open before the object's wave starts, sorted and without duplicates.
+    /// Gates that must open before the object's wave starts. Sorted, without duplicates. the cluster.
     pub gates: Vec<String>,
     /// Hook runner that runs the hook outside the cluster.
     pub hook_runner: Option<String>,
@@ -28,7 +28,7 @@ pub(crate) struct ObjectSettings {
 pub(crate) const RESERVED_ANNOTATIONS: [&str; 3] =
     [annotations::OPERATION_ID, annotations::HOOK_ATTEMPT, annotations::HOOK_PHASE];
 
-/// Parses an object's annotations, and adds remarks about them.
+/// Parses an object's annotations, adding remarks about them.
 pub(crate) fn object_settings(object: &Object, is_hook: bool, remarks: &mut Vec<Remark>) -> ObjectSettings {
     review_reserved(object, remarks);
     let mut requests = ObjectSettings {

@@ -1,4 +1,4 @@
-//! Ownership of objects by an application, and tasks for objects that must be deleted.
+//! Ownership of objects by an application, and the tasks for objects that must be deleted.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +9,21 @@ use crate::findings::FindingSubject;
 use crate::pairing::live_ref;
 use crate::waves::wave_of_object;
 
-/// Evidence for deciding which objects certainly belong to an application. A name and a mark are not enough,
-/// because Argo CD, another installation or another state directory can have an application with the same
-/// name.
+/// Evidence that an object certainly belongs to an application. A name and a mark aren't enough: Argo CD,
+/// another installation or another state directory may have an application of the same name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnershipScope<'p> {
     pub request: &'p SyncRequest,
-    /// Objects that earlier operations in this log wrote. For a deletion, also objects that the manifests or
-    /// the application's status contain.
+    /// Objects that earlier operations in this log wrote. For a deletion, also those in the manifests and in
+    /// the application's status.
     pub inventory: &'p BTreeSet<ObjectKey>,
     /// Namespaces that this operation deploys to.
     pub namespaces: &'p BTreeSet<String>,
 }
 
 impl OwnershipScope<'_> {
-    /// Returns true if an object with the application's mark certainly belongs to it: the object has the
-    /// installation's ID, is in the inventory, or is in a namespace that this operation deploys to.
+    /// Returns true if an object with the application's mark is certainly its own: it has the installation's
+    /// ID, is in the inventory, or is in a namespace that this operation deploys to.
     pub fn is_owned(&self, live: &Object) -> bool {
         !self.request.tracking.installation.is_empty()
             || self.namespaces.contains(live.namespace())
@@ -32,11 +31,11 @@ impl OwnershipScope<'_> {
     }
 }
 
-/// Decision on an object: its action, true if a user must confirm it, and the reason.
+/// An object's action, true if a user must confirm it, and the reason.
 pub(crate) type Decision = (Action, bool, &'static str);
 
-/// Returns the task for an object that certainly belongs to the application. Objects with uncertain ownership
-/// are left unchanged.
+/// Returns the task for an object that is certainly the application's own. Objects of uncertain ownership are
+/// left alone.
 pub(crate) fn draft_owned(
     domain: OwnershipScope<'_>,
     live: &Object,

@@ -15,7 +15,7 @@ pub(crate) struct LiveIndex<'l> {
     has_target: Vec<bool>,
 }
 
-/// Object key with borrowed strings: group, kind, namespace and name.
+/// An object's key with borrowed strings: group, kind, namespace and name.
 type KeyRef<'l> = [&'l str; 4];
 
 fn key_ref(key: &ObjectKey) -> KeyRef<'_> {
@@ -23,7 +23,7 @@ fn key_ref(key: &ObjectKey) -> KeyRef<'_> {
 }
 
 impl<'l> LiveIndex<'l> {
-    /// Indexes live objects by key. Initially, no object has a target.
+    /// Indexes live objects by key. None of them has a target at first.
     pub fn new(objects: &'l [LiveObject]) -> Self {
         let by_key = objects.iter().map(|object| key_ref(object.key())).zip(0..).collect();
         Self { objects, by_key, has_target: vec![false; objects.len()] }
@@ -34,8 +34,8 @@ impl<'l> LiveIndex<'l> {
         self.objects.get(*self.by_key.get(&key_ref(key))?).map(LiveObject::unpack)
     }
 
-    /// Returns the live object for a target. If the scope of the kind is unknown, tries the key with the
-    /// namespace first, then the key without it.
+    /// Returns the live object for a target. If the kind's scope is unknown, tries the key with the namespace
+    /// first, then without.
     pub fn find(&self, key: &ObjectKey, namespaced: Option<bool>) -> Option<Arc<Object>> {
         self.objects.get(self.position(key, namespaced)?).map(LiveObject::unpack)
     }
@@ -48,15 +48,15 @@ impl<'l> LiveIndex<'l> {
         self.by_key.get(&key_ref(key)).or_else(clustered).copied()
     }
 
-    /// Marks a target's live object, so that it isn't pruned.
+    /// Marks a target's live object so that it isn't pruned.
     pub fn mark_has_target(&mut self, key: &ObjectKey, namespaced: Option<bool>) {
         if let Some(kept) = self.position(key, namespaced).and_then(|live| self.has_target.get_mut(live)) {
             *kept = true;
         }
     }
 
-    /// Returns the application's extraneous objects in key order. An extraneous object is tracked by the
-    /// application, has no owner reference, and isn't the object of a target under another API group.
+    /// Returns the application's extraneous objects in key order: those it tracks that have no owner
+    /// reference and aren't a target's object under another API group.
     pub fn extraneous(&self, request: &SyncRequest) -> Vec<Arc<Object>> {
         let is_kept = |position: usize| self.has_target.get(position).copied().unwrap_or(false);
         let candidates = self.by_key.iter().filter(|(_, position)| !is_kept(**position));
@@ -68,8 +68,8 @@ impl<'l> LiveIndex<'l> {
             return Vec::new();
         }
         candidates.sort_unstable_by_key(|(key, _)| *key);
-        // Two API groups can serve the same object. If it has a target under one key, it must not be deleted
-        // under the other key.
+        // Two API groups may serve the same object. If it has a target under one key, it must not be deleted
+        // under the other.
         let kept = self.objects.iter().zip(&self.has_target).filter(|(_, is_kept)| **is_kept);
         let mut seen: HashSet<String> =
             kept.map(|(object, _)| object.uid().to_owned()).filter(|uid| !uid.is_empty()).collect();

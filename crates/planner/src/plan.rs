@@ -26,19 +26,18 @@ use crate::{availability, deletion, namespace, prune, sync_options, task_order};
 /// Inputs of a plan.
 #[derive(Debug)]
 pub struct PlanInput<'a> {
-    /// Operation that the plan is for. Its ID doesn't affect the plan.
+    /// The operation being planned. Its ID doesn't affect the plan.
     pub operation: OperationId,
     /// The sync or deletion to plan.
     pub request: &'a SyncRequest,
-    /// Start time of the operation. Generated hook names contain it, so it must be the same in all retries.
+    /// Start time of the operation. Generated hook names contain it, so it must be the same for all retries.
     pub started_at: Timestamp,
     /// Targets in input order. They become the plan's manifests.
     pub targets: Vec<Target>,
     /// Live objects: those that the application tracks, and those listed by [`named_objects`].
     pub live: &'a [LiveObject],
-    /// Objects that belong to the application if they have its mark, regardless of their namespace. These are
-    /// the objects that earlier operations in the log wrote. For a deletion, they also include all other
-    /// known objects of the application.
+    /// Objects that belong to the application if they have its mark, whatever their namespace: those that
+    /// earlier operations in the log wrote and, for a deletion, all other known objects of the application.
     pub inventory: &'a BTreeSet<ObjectKey>,
     /// Hooks that have already succeeded with their current inputs, from
     /// [`unchanged_hooks`](crate::unchanged_hooks).
@@ -47,7 +46,7 @@ pub struct PlanInput<'a> {
     pub terminating_namespaces: &'a BTreeSet<String>,
     /// Kinds that the cluster serves.
     pub discovery: &'a Discovery,
-    /// True if no cluster is available. Live objects are then missing, and unknown kinds are not errors.
+    /// True if no cluster is available. There are then no live objects, and unknown kinds aren't errors.
     pub is_offline: bool,
 }
 
@@ -58,14 +57,14 @@ pub struct PlanResult {
     pub plan: Plan,
     /// Complete manifests to write, in task order.
     pub manifests: Vec<Object>,
-    /// Targets that don't have a task, with the reasons, in input order.
+    /// Targets without a task, with the reasons, in input order.
     pub excluded: Vec<ExcludedManifest>,
-    /// Live objects that have the application's mark but may belong to a different application.
+    /// Live objects that have the application's mark but may belong to another application.
     pub owned_elsewhere: BTreeSet<ObjectKey>,
 }
 
-/// Plans an operation. The same input always produces the same plan. The order of targets and live objects
-/// doesn't matter, except that the last of several duplicate objects wins.
+/// Plans an operation. The same input always yields the same plan. The order of targets and live objects
+/// doesn't matter, except that the last of several duplicates wins.
 ///
 /// Planning never fails. Problems become findings in the plan, and findings with [`Severity::Error`] make the
 /// plan invalid.
@@ -110,8 +109,7 @@ pub fn plan(input: PlanInput<'_>) -> PlanResult {
         left_out: &mut left_out,
     };
     let mut drafts = drafter.draft_all(wanted.objects);
-    // When a hook runs, it deletes the existing object with its key, even if that object is an ordinary
-    // resource.
+    // A hook that runs deletes the existing object with its key, even an ordinary resource.
     let hooks = drafts.iter().filter(|draft| draft.task.is_hook());
     hooks.for_each(|hook| live.mark_has_target(&hook.task.key(), Some(true)));
     add_namespace(request, &live, &mut drafts, &mut findings);
@@ -266,12 +264,11 @@ fn container_images<'o>(object: &'o Object, field: &'static str) -> impl Iterato
     containers.into_iter().flatten().filter_map(|container| container.get("image")?.as_str())
 }
 
-/// Returns the objects to read from the cluster by name before planning, whether or not they are tracked.
-/// These are the targets with an available kind, the hooks under their generated names, and the destination
-/// namespace if the operation may create it. A deletion also needs its own hooks, and sync hooks that may
-/// still exist.
+/// Returns the objects to read from the cluster by name before planning, tracked or not: the targets with an
+/// available kind, the hooks under their generated names, and the destination namespace if the operation may
+/// create it. A deletion also needs its own hooks, and sync hooks that may still exist.
 ///
-/// Kinds with an unknown scope are not served, so the cluster can't contain objects of these kinds.
+/// Kinds of unknown scope aren't served, so the cluster can't have objects of them.
 pub fn named_objects(
     request: &SyncRequest,
     targets: &[Target],
@@ -310,9 +307,9 @@ pub fn named_objects(
     named.into_iter().collect()
 }
 
-/// Returns the objects in the manifests that a deletion deletes if they have the application's mark. A
-/// matching key and mark are sufficient evidence, because the manifest refers to this exact object. Returns
-/// an empty set if the operation isn't a deletion or if it keeps the objects.
+/// Returns the objects in the manifests that a deletion removes if they have the application's mark. Key and
+/// mark are sufficient evidence here, because the manifest refers to this very object. Empty if the operation
+/// isn't a deletion or keeps the objects.
 pub fn deleted_objects(
     request: &SyncRequest,
     targets: &[Target],
@@ -332,9 +329,8 @@ pub fn deleted_objects(
     places.collect()
 }
 
-/// Returns true for a hook whose object may still exist when its application is deleted. This is possible if
-/// the hook's policy keeps the object. Such objects must be read by name, because inventories don't contain
-/// hooks.
+/// Returns true for a hook whose object may still be around when its application is deleted, because its
+/// policy keeps it. Such objects must be read by name, since inventories don't contain hooks.
 fn can_outlive_sync(request: &SyncRequest, object: &Object) -> bool {
     request.deletion.is_some_and(Cascade::deletes_objects)
         && hooks::sync_role(object).runs_as_hook()
@@ -351,8 +347,8 @@ pub fn operation_namespaces(
     namespace::deployed_namespaces(request, targets, &kinds)
 }
 
-/// Returns the group, version and kind of an object in the cluster: the object's own version if the cluster
-/// serves that version, otherwise the preferred version.
+/// Returns the group, version and kind to use for an object: its own version if the cluster serves it,
+/// otherwise the preferred version.
 fn served_gvk(object: &Object, discovery: &Discovery) -> Option<Gvk> {
     let gvk = object.gvk();
     let KindInfo { versions, .. } = discovery.get(&gvk.group_kind())?;

@@ -1,4 +1,4 @@
-//! Pruning: actions and waves for objects that are no longer in the manifests.
+//! Pruning: actions and waves for objects that are gone from the manifests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::sync_options::{self, PruneOption};
 /// Maximum number of objects listed in a finding.
 const OBJECTS_SHOWN_MAX: usize = 5;
 
-/// Returns the prune tasks for extraneous objects, in the waves that their own annotations specify.
+/// Returns the prune tasks for extraneous objects, in the waves given by their own annotations.
 ///
-/// Objects of earlier hooks, and objects marked `Skip`, are never pruned.
+/// Objects of earlier hooks and objects marked `Skip` are never pruned.
 pub(crate) fn draft_prunes(domain: OwnershipScope<'_>, extraneous: &[Arc<Object>]) -> Vec<TaskDraft> {
     let prunable = extraneous.iter().filter(|live| hooks::sync_role(live) == SyncRole::Resource);
     prunable.map(|live| draft_prune(domain, live)).collect()
@@ -27,8 +27,8 @@ fn draft_prune(domain: OwnershipScope<'_>, live: &Object) -> TaskDraft {
     draft_owned(domain, live, decide_prune)
 }
 
-/// Returns the reason why an object must not be pruned now, or `None` if it may be pruned. Hours can pass
-/// between planning and pruning. In the meantime, the object can be moved to another application or be
+/// Returns the reason an object must not be pruned now, or `None` if it may be. Hours can pass between
+/// planning and pruning, and in the meantime the object may have moved to another application or been
 /// annotated with `Prune=false`.
 pub fn prune_refusal_reason(request: &SyncRequest, live: &Object) -> Option<&'static str> {
     if !request.tracking.can_prune(&request.application, live) {
@@ -57,7 +57,7 @@ fn decide_prune(request: &SyncRequest, live: &Object) -> Decision {
     }
 }
 
-/// Reports objects that have the application's mark but are not pruned because they may belong to another
+/// Reports objects that have the application's mark but aren't pruned because they may belong to another
 /// application.
 pub(crate) fn review_prunes(request: &SyncRequest, drafts: &[TaskDraft], findings: &mut Findings) {
     let elsewhere = drafts.iter().filter(|draft| draft.task.options.found_elsewhere);
@@ -87,11 +87,11 @@ pub(crate) fn review_prunes(request: &SyncRequest, drafts: &[TaskDraft], finding
     );
 }
 
-/// Reverses the waves of the prune tasks, so that the objects created first are deleted last. Then moves
-/// `PruneLast` tasks after all other waves of the phase.
+/// Reverses the waves of the prune tasks, so that the objects created first are deleted last, then moves
+/// `PruneLast` tasks behind all other waves of the phase.
 ///
-/// Only waves that contain prune tasks are swapped: the lowest with the highest, and so on. Other tasks keep
-/// their waves.
+/// Only waves with prune tasks are swapped: the lowest with the highest, and so on. Other tasks stay in their
+/// waves.
 pub(crate) fn reverse_waves(drafts: &mut [TaskDraft], is_last: impl Fn(&TaskDraft) -> bool) {
     let mut waves: Vec<i64> =
         drafts.iter().filter(|d| d.task.action.is_prune()).map(|d| d.task.wave).collect();

@@ -1,6 +1,6 @@
 //! Order of kinds within a wave.
 
-/// Kinds that come first, in this order, regardless of API group. All other kinds come last.
+/// Kinds that come first, in this order, whatever their API group. All others come last.
 const RANKED: [&str; 35] = [
     "Namespace",
     "NetworkPolicy",
@@ -39,7 +39,7 @@ const RANKED: [&str; 35] = [
     "APIService",
 ];
 
-/// Returns the rank of a kind. Unlisted kinds share the last rank.
+/// Returns the rank of a kind. Kinds not in the list share the last rank.
 pub(crate) fn kind_rank(kind: &str) -> usize {
     RANKED.iter().position(|ranked| *ranked == kind).unwrap_or(RANKED.len())
 }

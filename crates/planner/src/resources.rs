@@ -21,10 +21,10 @@ use crate::targets::SyncTarget;
 use crate::text::escape;
 use crate::waves::wave_of_object;
 
-/// Option that makes the operation fail if an object belongs to another application.
+/// Option that fails the operation if an object belongs to another application.
 const FAIL_ON_SHARED: &str = "FailOnSharedResource=true";
 
-/// Code of the finding for a hook whose result comes from an earlier operation's object.
+/// Finding code for a hook whose result comes from an earlier operation's object.
 pub const HOOK_OBJECT_KEPT: &str = "hook-object-kept";
 
 /// Returns true if an operation may overwrite objects that belong to other applications.
@@ -33,9 +33,9 @@ pub fn can_overwrite_shared(request: &SyncRequest) -> bool {
     !request.options.has(FAIL_ON_SHARED)
 }
 
-/// Returns the reason why an operation must not overwrite a live object: the object belongs to another
-/// application, and `FailOnSharedResource` is set. The check is repeated before the write, because the owner
-/// can change after planning.
+/// Returns the reason an operation must not overwrite a live object: the object belongs to another
+/// application, and `FailOnSharedResource` is set. This is checked again before the write, because the owner
+/// may have changed since planning.
 pub fn shared_resource_refusal(request: &SyncRequest, key: &ObjectKey, live: &Object) -> Option<String> {
     let SyncRequest { application, tracking, .. } = request;
     let other = tracking.owner(live).filter(|other| other != application)?;
@@ -91,10 +91,10 @@ impl Drafter<'_> {
             self.comparer.preserve_ignored(&mut manifest, live);
         }
         let only_out_of_sync = self.request.options.has("ApplyOutOfSyncOnly=true");
-        // Comparing objects is expensive, so it is done only if needed.
+        // Comparing objects is expensive, so only do it if needed.
         let compares = only_out_of_sync || is_crd(manifest.group(), manifest.kind());
-        // Client-side apply removes fields that the last-applied manifest contains but the new manifest
-        // doesn't, regardless of which client applied it.
+        // Client-side apply removes fields that are in the last-applied manifest but not in the new one,
+        // regardless of the client that applied it.
         let noted = live.filter(|live| live.annotation(annotations::LAST_APPLIED).is_some());
         let noted =
             noted.filter(|_| !draft.task.options.server_side).map(|_| sync_options::client_side_managers());
@@ -149,7 +149,7 @@ impl Drafter<'_> {
     ) -> TaskDraft {
         let (target, options) = (&wanted.object, &self.request.options);
         let mut draft = TaskDraft::new(phase, wave_of_object(target).number, target.gvk(), key);
-        // If the kind's scope is unknown, the live object determines it.
+        // If the kind's scope is unknown, go by the live object.
         if let (None, Some(live)) = (wanted.namespaced, live) {
             draft.task.namespace = live.namespace().to_owned();
         }
@@ -176,8 +176,8 @@ impl Drafter<'_> {
         }
     }
 
-    /// Reports objects that another application also manages, because the two applications would undo each
-    /// other's changes. Evidence is the mark on the live object, or on a manifest that was exported from the
+    /// Reports objects that another application manages too, since the two would keep undoing each other's
+    /// changes. The evidence is the mark on the live object, or on a manifest that was exported from the
     /// other application.
     fn report_shared(&mut self, wanted: &SyncTarget, live: Option<&Object>) {
         let SyncRequest { application, tracking, .. } = self.request;
@@ -202,7 +202,7 @@ impl Drafter<'_> {
         }
     }
 
-    /// Creates one task for each phase of a hook.
+    /// Creates a task for each of a hook's phases.
     fn draft_hook(
         &mut self,
         wanted: &SyncTarget,
@@ -252,9 +252,8 @@ impl Drafter<'_> {
         draft
     }
 
-    /// Returns the hook settings for one of the hook's phases. A hook that ran before an application's
-    /// objects were deleted counts as one of these objects, and is deleted with them regardless of its
-    /// policy.
+    /// Returns the hook's settings for one of its phases. A hook that ran before an application's objects
+    /// were deleted counts as one of them, and is deleted with them whatever its policy.
     fn hook_for_phase(&self, phase: Phase, hook: &Hook) -> Hook {
         let mut hook = hook.clone();
         let goes = phase == Phase::PreDelete && self.request.deletion.is_some_and(Cascade::deletes_objects);
@@ -273,7 +272,7 @@ impl Drafter<'_> {
         live: Option<&Object>,
     ) -> (Action, String) {
         let Some(live) = live else { return (Action::Create, format!("{phase} hook")) };
-        // CRDs don't have a tracking ID. An operation ID shows that an earlier operation created the CRD as a
+        // CRDs have no tracking ID. An operation ID means that an earlier operation created the CRD as a
         // hook.
         let was_hook =
             is_crd(live.group(), live.kind()) && live.annotation(annotations::OPERATION_ID).is_some();
@@ -301,8 +300,8 @@ impl Drafter<'_> {
         (Action::Apply, format!("{phase} hook; applied to the object of an earlier operation"))
     }
 
-    /// Returns the action for an object that an earlier operation left because of the hook's deletion policy.
-    /// With `Force`, the object may be recreated, and the hook then runs again.
+    /// Returns the action for an object that an earlier operation kept because of the hook's deletion policy.
+    /// With `Force`, it may be recreated, which runs the hook again.
     fn action_for_kept_hook(&mut self, wanted: &SyncTarget, phase: Phase, live: &Object) -> (Action, String) {
         const REMEDY: &str = "use metadata.generateName or add BeforeHookCreation";
         let options = &self.request.options;
@@ -329,8 +328,8 @@ impl Drafter<'_> {
         (action, format!("{phase} hook; applied to the object of an earlier operation"))
     }
 
-    /// Returns true if the write would change a field that is immutable on every server: the pod template of
-    /// a Job.
+    /// Returns true if the write would change a field that is immutable on every server: a Job's pod
+    /// template.
     fn changes_immutable_field(&self, target: &Object, live: &Object) -> bool {
         let found = self.comparer.first_difference(target, live, &[]);
         live.kind() == "Job" && found.is_some_and(|path| path.starts_with("/spec/template/spec/"))
@@ -348,8 +347,8 @@ impl Drafter<'_> {
         }
     }
 
-    /// Reports two hooks with the same name: identical hooks with the same prefix, or a hook whose fixed name
-    /// equals another hook's generated name.
+    /// Reports two hooks of the same name: identical hooks with the same prefix, or a hook whose fixed name
+    /// equals another's generated name.
     fn report_collision(&mut self, earlier: &TaskDraft, later: &TaskDraft) {
         self.left_out
             .push(ExcludedManifest::new(&earlier.subject, "another hook has the same generated name"));
@@ -371,8 +370,8 @@ impl Drafter<'_> {
     }
 }
 
-/// Returns true if deleting an object also deletes other objects: those in a namespace, or those of a kind
-/// that a CRD defines.
+/// Returns true if deleting an object deletes others with it: those in a namespace, or those of a kind that a
+/// CRD defines.
 fn contains_other_objects(key: &ObjectKey) -> bool {
     is_crd(&key.group, &key.kind) || key.kind == "Namespace"
 }

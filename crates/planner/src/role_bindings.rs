@@ -1,4 +1,4 @@
-//! Role bindings. Changing the role of a binding requires recreating it.
+//! Role bindings, which must be recreated to change their role.
 
 use tidegate_model::{Gvk, Object};
 

@@ -1,4 +1,4 @@
-//! Errors in an Application's specification that depend neither on its manifests nor on a cluster.
+//! Errors in an Application's spec that don't depend on its manifests or on a cluster.
 
 use tidegate_model::argo::support::{Support, undeclared_fields};
 use tidegate_model::argo::{ApplicationSource, ApplicationSpec, ResourceIgnoreDifferences, SpecProblem};
@@ -8,13 +8,13 @@ use crate::diff::{Comparer, IgnoreError};
 use crate::manifests::is_label;
 use crate::sync_options::unknown_options;
 
-/// Returns the errors that prevent Tidegate from managing an Application, regardless of its manifests.
+/// Returns the errors that prevent Tidegate from managing an Application, whatever its manifests.
 pub fn spec_problems(spec: &ApplicationSpec) -> Vec<SpecProblem> {
     SpecChecker::default().problems(spec)
 }
 
-/// Checks the specifications of many Applications. Caches the most recent `ignoreDifferences`, which are
-/// expensive to check and usually the same for all Applications of an ApplicationSet.
+/// Checks the specs of many Applications. Caches the most recent `ignoreDifferences`, which are expensive to
+/// check and usually the same for all Applications of an ApplicationSet.
 #[derive(Debug, Default)]
 pub struct SpecChecker {
     last_ignored: Vec<ResourceIgnoreDifferences>,
@@ -22,7 +22,7 @@ pub struct SpecChecker {
 }
 
 impl SpecChecker {
-    /// Returns the number of jq expressions that must be compiled to check this specification.
+    /// Returns the number of jq expressions that must be compiled to check this spec.
     pub fn expressions_to_compile(&self, spec: &ApplicationSpec) -> usize {
         if spec.ignore_differences == self.last_ignored {
             return 0;
@@ -30,7 +30,7 @@ impl SpecChecker {
         spec.ignore_differences.iter().map(|entry| entry.jq_path_expressions.len()).sum()
     }
 
-    /// Returns the errors in a specification, as [`spec_problems`] does.
+    /// Returns the errors in a spec, like [`spec_problems`].
     pub fn problems(&mut self, spec: &ApplicationSpec) -> Vec<SpecProblem> {
         let is_set = |field: &&str| spec.rest.get(*field).is_some_and(|value| !value.is_null());
         if let Some(field) = undeclared_fields("Application", Support::Refused).find(is_set) {
@@ -60,8 +60,8 @@ impl SpecChecker {
     }
 }
 
-/// Returns an error if a destination's namespace is set but is not a valid name (a DNS label). Control
-/// characters, which must not be displayed, have their own error.
+/// Returns an error if a destination's namespace is set but isn't a DNS label. Control characters must not be
+/// displayed and have an error of their own.
 fn namespace_problem(namespace: &str) -> Option<SpecProblem> {
     const FIELD: &str = "spec.destination.namespace";
     let is_reported_elsewhere = namespace.is_empty() || namespace.chars().any(char::is_control);
@@ -96,7 +96,7 @@ fn named_sources(spec: &ApplicationSpec) -> impl Iterator<Item = (String, &Appli
         .chain(listed.map(|(index, source)| (format!("spec.sources[{index}]"), source)))
 }
 
-/// Returns an error for each string that could span several lines of output or send control characters to the
+/// Returns an error for each string that could break out of its line or send control characters to the
 /// terminal.
 fn control_character_problems(spec: &ApplicationSpec) -> Vec<SpecProblem> {
     let mut shown = vec![("spec.destination.namespace".to_owned(), spec.destination.namespace.as_str())];
@@ -235,7 +235,7 @@ mod tests {
                 "syncPolicy",
                 backoff(json!({"factor": 0})),
                 ".retry.backoff.factor",
-                ".syncPolicy: retry.backoff.factor 0 must be",
+                ".syncPolicy: invalid retry.backoff.factor 0",
             ),
             (
                 "ignoreDifferences",

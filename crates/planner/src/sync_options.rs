@@ -1,6 +1,6 @@
 //! Sync options of an object.
 //!
-//! Application options are compared as whole strings. Options in an annotation are trimmed first. Both are
+//! An application's options are compared as whole strings, an annotation's are trimmed first. Both are
 //! case-sensitive.
 
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::hooks::Remark;
 use crate::known_kinds::is_crd;
 use crate::text::split_list;
 
-/// Known option, with its valid values and where it is allowed.
+/// A known option, with its valid values and where it is allowed.
 struct KnownOption {
     name: &'static str,
     values: &'static [&'static str],
@@ -48,13 +48,13 @@ const KNOWN_OPTIONS: [KnownOption; 14] = [
     known_option("FailOnSharedResource", SWITCH_VALUES, true, false),
 ];
 const SERVER_SIDE_AUTO: &str = "ServerSideApply=auto";
-/// Options that Argo CD accepts for an operation but not for an application. In Tidegate, they are also part
-/// of the sync request.
+/// Options that Argo CD accepts for an operation but not for an application. In Tidegate, they are part of
+/// the sync request too.
 const OPERATION_OPTIONS: [&str; 2] = ["Force", "SkipHooks"];
-/// Options that a resource can't disable with `=false` if the application sets `=true`.
+/// Options that a resource can't turn off with `=false` if the application sets `=true`.
 const NOT_OVERRIDABLE: [&str; 3] = ["Replace", "PruneLast", "SkipDryRunOnMissingResource"];
 
-/// Returns true if an object's annotation contains an option.
+/// Returns true if an object's annotation has an option.
 pub(crate) fn has_annotated_option(object: &Object, option: &str) -> bool {
     object.annotation(annotations::SYNC_OPTIONS).is_some_and(|value| split_list(value).contains(&option))
 }
@@ -70,7 +70,7 @@ fn option_value<'w>(word: &'w str, name: &str) -> Option<&'w str> {
     word.strip_prefix(name)?.strip_prefix('=')
 }
 
-/// Treatment of a live object that is no longer in the manifests.
+/// Treatment of a live object that is gone from the manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PruneOption {
     /// The object may be deleted.
@@ -81,7 +81,7 @@ pub(crate) enum PruneOption {
     Confirm,
 }
 
-/// Returns the `Prune` option for a live object. The object's annotation overrides the application's option
+/// Returns the `Prune` option for a live object. The object's annotation overrides the application's option,
 /// in both directions.
 pub(crate) fn prune_option(live: &Object, options: &SyncOptions) -> PruneOption {
     let default = || options.flags.iter().find_map(|flag| option_value(flag, "Prune"));
@@ -103,7 +103,7 @@ pub(crate) enum DeleteOption {
     Confirm,
 }
 
-/// Returns the `Delete` option for a live object. The object's annotation overrides the application's option
+/// Returns the `Delete` option for a live object. The object's annotation overrides the application's option,
 /// in both directions.
 pub(crate) fn delete_option(live: &Object, options: &SyncOptions) -> DeleteOption {
     let default = || options.flags.iter().find_map(|flag| option_value(flag, "Delete"));
@@ -139,16 +139,16 @@ fn has_option_on_either(target: &Object, live: Option<&Object>, option: &str) ->
     has_annotated_option(target, option) || live.is_some_and(|live| has_annotated_option(live, option))
 }
 
-/// Returns true if the object is written by server-side apply. The object's annotation overrides the
-/// application's option in both directions.
+/// Returns true if the object is written by server-side apply. Its annotation overrides the application's
+/// option, in both directions.
 pub(crate) fn is_server_side(target: &Object, options: &SyncOptions) -> bool {
     let refused = has_annotated_option(target, "ServerSideApply=false");
     !refused
         && (has_annotated_option(target, "ServerSideApply=true") || !options.has("ServerSideApply=false"))
 }
 
-/// Returns true if the object may be written by client-side apply when the server rejects a server-side apply
-/// (`ServerSideApply=auto`). The object's annotation overrides the application's option.
+/// Returns true if the object may be written by client-side apply after the server has rejected a server-side
+/// apply (`ServerSideApply=auto`). Its annotation overrides the application's option.
 pub fn can_fall_back_to_client_side(target: &Object, options: &SyncOptions) -> bool {
     is_server_side(target, options)
         && !has_annotated_option(target, "ServerSideApply=true")
@@ -161,14 +161,14 @@ pub(crate) fn is_validated(target: &Object, options: &SyncOptions) -> bool {
     !options.has("Validate=false") && !has_annotated_option(target, "Validate=false")
 }
 
-/// Returns true if an unavailable kind doesn't fail the operation. The task is then retried later.
+/// Returns true if a missing kind doesn't fail the operation. The task is retried later.
 pub(crate) fn skips_missing_kind(target: &Object, options: &SyncOptions) -> bool {
     options.has("SkipDryRunOnMissingResource=true")
         || has_annotated_option(target, "SkipDryRunOnMissingResource=true")
 }
 
-/// Returns true if the object is excluded from the application's health. The manifest can exclude it, or an
-/// annotation on the live object that Tidegate doesn't manage and therefore keeps.
+/// Returns true if the object doesn't count towards the application's health. That can be set in the
+/// manifest, or by an annotation on the live object that Tidegate doesn't manage and therefore keeps.
 pub(crate) fn ignores_health(target: &Object, live: Option<&Object>) -> bool {
     let stays = |live: &&Object| {
         let mut writers = live.field_managers_of("annotations", annotations::IGNORE_HEALTHCHECK);
@@ -179,17 +179,17 @@ pub(crate) fn ignores_health(target: &Object, live: Option<&Object>) -> bool {
     said == Some("true")
 }
 
-/// Returns the managers whose fields Tidegate takes over before a server-side apply. This way, fields removed
-/// from the manifest are also removed from the cluster:
+/// Returns the managers whose fields Tidegate takes over before a server-side apply, so that fields removed
+/// from the manifest are removed from the cluster as well:
 ///
-/// - the manager specified in the manifest or the application (default: kubectl): fields that it wrote with
+/// - the manager named in the manifest or the application (default: kubectl): fields that it wrote with
 ///   updates;
 /// - Argo CD's controller, if it marked the object as part of this application: fields that it wrote with
 ///   applies, client-side or server-side;
 /// - Tidegate itself: fields that it wrote with updates when it created or replaced the object.
 ///
-/// Fields that their manager keeps ([`FieldHandover`]) don't count. If the sync replaces the object, all
-/// fields that are missing from the manifest are removed, so a takeover isn't needed.
+/// Fields that their manager keeps ([`FieldHandover`]) don't count. A sync that replaces the object removes
+/// all fields that aren't in the manifest, so it doesn't need a takeover.
 pub fn managers_to_take_over(target: &Object, live: &Object, request: &SyncRequest) -> Vec<String> {
     let options = &request.options;
     if !is_server_side(target, options) || is_replaced(target, Some(live), options) {
@@ -236,8 +236,8 @@ pub(crate) fn client_side_managers() -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
-/// Returns true if Argo CD marked an object as part of the application only by its label, so Argo CD uses a
-/// different tracking method.
+/// Returns true if only the label shows that Argo CD tracks an object as part of the application, so Argo CD
+/// uses a different tracking method.
 fn is_tracked_by_label_only(live: &Object, request: &SyncRequest) -> bool {
     let SyncRequest { tracking, application, .. } = request;
     live.annotation(annotations::TRACKING_ID).is_none()
@@ -313,7 +313,7 @@ pub(crate) fn review_resource(object: &Object, options: &SyncOptions) -> Vec<Rem
     remarks
 }
 
-/// Returns a remark if the same option has two values, because it is undefined which one takes precedence.
+/// Returns a remark if an option is given with two values, because it is undefined which of them wins.
 fn find_contradiction(known: &KnownOption, given: &[&str]) -> Option<Remark> {
     let mut given = given.iter().filter(|word| option_value(word, known.name).is_some());
     let (first, other) = (given.next()?, given.next()?);

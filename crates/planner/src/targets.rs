@@ -1,7 +1,7 @@
 //! Targets: the objects to deploy, by key.
 //!
-//! The namespace of a target follows from the scope of its kind. If several objects have the same key, the
-//! last one wins. Objects that a sync skips are recorded with the reason.
+//! A target's namespace follows from the scope of its kind. If several objects have the same key, the last
+//! one wins. Objects that a sync skips are recorded with the reason.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -27,11 +27,11 @@ pub(crate) struct SyncTarget {
     pub origin: Origin,
     /// The object with its effective namespace.
     pub object: Object,
-    /// Key of the object. The name is empty if it will be generated.
+    /// The name is empty if it will be generated.
     pub key: ObjectKey,
     /// True if the object's kind is namespaced, or `None` if its scope is unknown.
     pub namespaced: Option<bool>,
-    /// Role in the sync. For objects that take part, this is `Resource` or `Hook`.
+    /// Role in the sync: `Resource` or `Hook` for objects that take part.
     pub role: SyncRole,
     /// Settings in the object's `tidegate.dev/*` annotations.
     pub requests: ObjectSettings,
@@ -76,7 +76,7 @@ fn finding_subject(place: usize, key: &ObjectKey, object: &Object, origin: &Orig
 pub(crate) struct SelectedTargets {
     /// Objects that take part in the sync, in input order.
     pub objects: Vec<SyncTarget>,
-    /// Keys of objects in the manifests that the sync skips. These objects aren't pruned either.
+    /// Keys of objects in the manifests that the sync skips. They aren't pruned either.
     pub excluded_keys: BTreeSet<ObjectKey>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct TargetSelector<'p> {
 }
 
 impl TargetSelector<'_> {
-    /// Selects the objects that take part in the sync, and records why the other objects don't.
+    /// Selects the objects that take part in the sync, and records why the others don't.
     pub fn select_targets(&mut self, targets: Vec<Target>) -> SelectedTargets {
         let mut wanted = SelectedTargets::default();
         let deletes = self.request.deletion.is_some();
@@ -144,7 +144,7 @@ impl TargetSelector<'_> {
         );
     }
 
-    /// Returns the reason why an object doesn't take part in this sync.
+    /// Returns the reason an object isn't part of this sync.
     fn exclusion_reason(&self, scoped: &ScopedTarget, role: &SyncRole) -> Option<&'static str> {
         match role {
             SyncRole::Hook(_) if self.unchanged.contains(&scoped.key) => {
@@ -175,7 +175,7 @@ impl TargetSelector<'_> {
         targets.into_iter().enumerate().map(scope).collect()
     }
 
-    /// Validates an object of the sync and parses its annotations.
+    /// Validates an object and parses its annotations.
     fn validate_target(
         &mut self,
         scoped: &mut ScopedTarget,
@@ -212,7 +212,7 @@ impl TargetSelector<'_> {
         Some(requests)
     }
 
-    /// Keeps only the last object for each key. Objects with generated names never share a key.
+    /// Keeps only the last object for each key. Generated names never clash.
     fn remove_duplicates(&mut self, all: Vec<ScopedTarget>) -> Vec<ScopedTarget> {
         let named = || all.iter().filter(|scoped| !scoped.key.name.is_empty());
         let keys: HashSet<&ObjectKey> = named().map(|scoped| &scoped.key).collect();
@@ -250,7 +250,7 @@ impl TargetSelector<'_> {
     }
 }
 
-/// Returns the reason why the request excludes an object from the sync, regardless of earlier hook runs.
+/// Returns the reason the request excludes an object from the sync, regardless of earlier hook runs.
 fn request_exclusion(request: &SyncRequest, scoped: &ScopedTarget, role: &SyncRole) -> Option<&'static str> {
     let selective = !request.selection.is_empty();
     match role {
@@ -265,7 +265,7 @@ fn request_exclusion(request: &SyncRequest, scoped: &ScopedTarget, role: &SyncRo
     }
 }
 
-/// Returns true if a sync selects the object with this key.
+/// Returns true if a sync selects the object.
 pub(crate) fn is_selected(request: &SyncRequest, key: &ObjectKey) -> bool {
     request.selection.is_empty() || request.selection.iter().any(|selector| selector.matches(key))
 }

@@ -1,7 +1,7 @@
 //! Order of tasks.
 //!
-//! Tasks are sorted by phase, wave, kind rank and name, then by group, kind and namespace to break ties.
-//! After that, namespaces and CRDs are moved in front of the first object that needs them.
+//! Tasks are sorted by phase, wave, kind rank and name, with group, kind and namespace as tie-breakers.
+//! Namespaces and CRDs are then moved in front of the first object that needs them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,10 +44,10 @@ fn created_kind(draft: &TaskDraft) -> Option<GroupKind> {
     is_crd(&gvk.group, &gvk.kind).then(|| crd_kind(draft.manifest.as_ref()?)).flatten()
 }
 
-/// Moves each provider (a task that creates a namespace or a kind) in front of the first user (a task that
-/// needs the namespace or the kind). The provider gets the user's phase and wave.
+/// Moves each provider (a task that creates a namespace or a kind) in front of its first user (a task that
+/// needs it). The provider gets the user's phase and wave.
 ///
-/// Prune tasks are neither providers nor users. Within one pass, a provider isn't also a user. If a hook
+/// Prune tasks are neither providers nor users. Within a pass, a provider isn't also a user. If a hook
 /// creates the same object in several phases, only its first task is moved.
 fn move_before_users<K: Ord>(
     drafts: &mut [TaskDraft],

@@ -25,7 +25,7 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Splits a comma-separated annotation into trimmed items, in order. Omits empty items and duplicates.
+/// Splits a comma-separated annotation into trimmed items, in order, dropping empty items and duplicates.
 pub(crate) fn split_list(value: &str) -> Vec<&str> {
     let mut text: Vec<&str> = Vec::new();
     for word in value.split(',').map(str::trim).filter(|word| !word.is_empty()) {

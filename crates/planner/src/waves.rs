@@ -7,14 +7,14 @@ use tidegate_model::{Object, annotations};
 pub(crate) struct ParsedWave<'o> {
     /// Number within the phase (default: 0).
     pub number: i64,
-    /// Annotations that were ignored because their values aren't integers, along with the values.
+    /// Annotations that were ignored because they aren't integers, with their values.
     pub invalid_annotations: [Option<(&'static str, &'o str)>; 2],
 }
 
 /// Returns the wave of an object: `argocd.argoproj.io/sync-wave` if set, otherwise `helm.sh/hook-weight`
 /// (even for resources that aren't hooks), otherwise 0.
 ///
-/// Numbers are signed decimals without whitespace. Other values count as absent.
+/// Numbers are signed decimals without whitespace. Anything else counts as absent.
 pub(crate) fn wave_of_object(object: &Object) -> ParsedWave<'_> {
     let mut passed_over = [None, None];
     let mut wave = None;
@@ -30,7 +30,7 @@ pub(crate) fn wave_of_object(object: &Object) -> ParsedWave<'_> {
     ParsedWave { number: wave.unwrap_or(0), invalid_annotations: passed_over }
 }
 
-/// Returns the wave that an object's annotations specify. Pruning reverses the order of these waves.
+/// Returns the wave given by an object's annotations. Pruning reverses the order of these waves.
 pub fn annotated_wave(object: &Object) -> i64 {
     wave_of_object(object).number
 }

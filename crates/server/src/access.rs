@@ -26,7 +26,7 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Returns the caller that represents any local user if the server does not use tokens.
+    /// Returns the caller for any local user of a server without tokens.
     pub(crate) fn anonymous() -> Self {
         Self { name: String::new(), role: Role::ReadOnly }
     }
@@ -49,11 +49,11 @@ pub(crate) struct Person {
 /// Access rule for a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Open to everyone, without a rate limit, so that other callers cannot block liveness checks.
+    /// Open to everyone, without a rate limit, so that other callers can't block liveness checks.
     Probe,
-    /// Open to everyone, because the response doesn't reveal anything about managed applications.
+    /// Open to everyone, because the response reveals nothing about managed applications.
     Public,
-    /// Open to everyone. If the caller is authenticated, the response contains the caller's identity.
+    /// Open to everyone. The response identifies the caller, if authenticated.
     OptionalAuth,
     /// Restricted to senders that sign their requests.
     SignedRequest,

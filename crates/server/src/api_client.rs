@@ -34,7 +34,7 @@ pub use self::hook_output::HookOutputStream;
 
 /// Number of applications per page in list requests.
 const PAGE_SIZE: &str = "100";
-/// Maximum number of pages to read from a list. Real lists are far shorter.
+/// Maximum number of pages to read from a list, far more than real lists have.
 const PAGES_MAX: usize = 10_000;
 
 /// API client for a remote `tidegate serve`.
@@ -48,7 +48,7 @@ struct ApplicationPage {
     problems: Vec<String>,
 }
 
-/// A page of a list, reduced to the fields that the client uses.
+/// A page of a list, with only the fields that the client uses.
 #[derive(Deserialize)]
 struct ListPage<T> {
     items: Vec<T>,
@@ -62,8 +62,8 @@ struct DiffResponse {
 }
 
 impl ApiClient {
-    /// Creates a client for a URL, with the token from a file. `authorities` contains the trusted certificates in PEM, which
-    /// replace the system's certificates.
+    /// Creates a client for a URL, with the token from a file. `authorities` is a file of trusted
+    /// certificates in PEM, which replace the system's.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl ApiClient {
         self.0.send(ApiRequest::get(path)).await
     }
 
-    /// Returns all applications, or only the applications with the given name.
+    /// Returns all applications, or only those with this name.
     pub async fn applications(&self, name: Option<&str>) -> Result<ApplicationListing, ServiceError> {
         let whole = name.and_then(|name| name.split_once('/')).filter(|(namespace, _)| !namespace.is_empty());
         if let Some((namespace, name)) = whole {
@@ -108,8 +108,7 @@ impl ApiClient {
         Ok(reached)
     }
 
-    /// Returns the items from all pages of a list. If `value` is set, filters the list with this query
-    /// parameter.
+    /// Returns the items of all pages of a list, filtered by the query parameter `value` if it is set.
     async fn list_all<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -133,8 +132,8 @@ impl ApiClient {
         Ok(lines)
     }
 
-    /// Returns the applications with the given names, requesting each application separately. Returns all
-    /// applications if no names are given.
+    /// Returns the applications with these names, requesting each separately, or all applications if there
+    /// are no names.
     pub async fn find_applications(&self, names: &[String]) -> Result<ApplicationListing, ServiceError> {
         if names.is_empty() {
             return self.applications(None).await;
@@ -148,13 +147,13 @@ impl ApiClient {
         Ok(reached)
     }
 
-    /// Returns the only application with the given name.
+    /// Returns the only application with this name.
     async fn resolve_name(&self, name: &str) -> Result<AppKey, ServiceError> {
         let found = self.applications(Some(name)).await?.applications;
         Ok(AppKey::single_match(found.iter().map(AppKey::of), name)?)
     }
 
-    /// Sends a request for an application. Returns once the server has stored the request durably.
+    /// Sends a request for an application. Returns once the server has stored it durably.
     ///
     /// # Errors
     ///
@@ -187,8 +186,8 @@ impl ApiClient {
         self.0.send::<Value>(ApiRequest::post(&path, body)).await.map(drop)
     }
 
-    /// Returns the changes that syncing an application would make. `revisions` contains one revision per
-    /// source. If `revisions` is empty, the application's own revisions are used.
+    /// Returns the changes that syncing an application would make. `revisions` has one revision per source,
+    /// or is empty for the application's own revisions.
     pub async fn diff(
         &self,
         name: &str,
@@ -215,8 +214,7 @@ impl ApiClient {
         self.0.send(if no_hooks { request.with_parameter("noHooks", "true") } else { request }).await
     }
 
-    /// Returns the message of an application's newest operation, even if the application was deleted. Returns
-    /// `None` if there are no operations.
+    /// Returns the message of an application's newest operation, if any, even if the application was deleted.
     pub async fn last_message(&self, application: &str) -> Result<Option<String>, ServiceError> {
         let request = ApiRequest::get("/api/v1/operations")
             .with_parameter("application", application)
@@ -248,7 +246,7 @@ impl ApiClient {
     }
 }
 
-/// A page of operations, reduced to the fields that the client uses.
+/// A page of operations, with only the fields that the client uses.
 #[derive(Deserialize)]
 struct OperationPage {
     items: Vec<Operation>,
@@ -260,7 +258,7 @@ struct Operation {
     message: Option<String>,
 }
 
-/// Returns the path of an application or of one of its subresources.
+/// Returns the path of an application or one of its subresources.
 fn application_path(AppKey { namespace, name }: &AppKey, what: &str) -> String {
     let namespace = if namespace.is_empty() { control_namespace() } else { namespace };
     format!("/api/v1/applications/{}/{}{what}", encode_segment(namespace), encode_segment(name))
@@ -276,7 +274,7 @@ fn sync_body(operation: &OperationRequest) -> Value {
         "dryRun": sync.dry_run,
         "resources": sync.resources.iter().map(resource).collect::<Vec<_>>(),
     });
-    // A server running an earlier version of Tidegate supports neither the policy nor multiple revisions, and
+    // An earlier version of Tidegate on the server supports neither the policy nor multiple revisions, and
     // rejects unknown fields.
     if let Some(body) = body.as_object_mut() {
         body.extend(conflict_policy(operation).map(|policy| ("policy".to_owned(), policy.into())));
@@ -287,8 +285,8 @@ fn sync_body(operation: &OperationRequest) -> Value {
     add_reason(body, request_reason(operation))
 }
 
-/// Adds a reason to a request body, unless the reason is empty. Servers running an earlier version of
-/// Tidegate don't accept a reason.
+/// Adds a reason to a request body, unless it is empty, because earlier versions of Tidegate on the server
+/// don't accept any.
 fn add_reason(mut body: Value, reason: &str) -> Value {
     let reason = normalize_reason(reason);
     if let Some(body) = body.as_object_mut().filter(|_| !reason.is_empty()) {

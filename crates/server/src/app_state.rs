@@ -20,8 +20,8 @@ struct ServiceHandles {
     engine: Engine,
 }
 
-/// State of the API server. The server accepts requests before the handles are available. Until then, its
-/// responses state what is missing.
+/// State of the API server, which accepts requests before the handles are available. Until then, its
+/// responses say what is missing.
 pub struct AppState {
     handles: OnceLock<ServiceHandles>,
     shutdown: watch::Sender<bool>,
@@ -44,8 +44,8 @@ impl AppState {
     /// Creates the state without handles.
     pub fn new(limits: &Limits) -> Self {
         let now = SystemClock.now();
-        // The start time identifies the process, because two processes that use the same state directory
-        // never start in the same millisecond.
+        // The start time identifies the process, because two processes in the same state directory never
+        // start in the same millisecond.
         let process = u64::try_from(now.as_millis()).unwrap_or_default();
         Self {
             handles: OnceLock::new(),
@@ -78,7 +78,7 @@ impl AppState {
         self.wait_reason.send_replace(reason);
     }
 
-    /// Ends event streams. Requests that are in progress are completed.
+    /// Ends event streams. Requests in progress are still completed.
     pub fn shut_down(&self) {
         self.shutdown.send_replace(true);
     }
@@ -118,7 +118,7 @@ impl AppState {
         self.handles.get().map(|parts| &parts.queries).ok_or_else(missing)
     }
 
-    /// Returns the reason why a service or the engine has failed, or `None` if neither has failed.
+    /// Returns the reason why a service or the engine has failed, if any has.
     pub(crate) fn failure_reason(&self) -> Option<String> {
         let parts = self.handles.get()?;
         let service = parts.queries.applications_if_ready();

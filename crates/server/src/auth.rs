@@ -1,10 +1,9 @@
-//! Authentication of callers. A caller presents a token, has a session that was opened with a token or
-//! through a provider, or runs on this machine.
+//! Authentication of callers. A caller presents a token, has a session opened with a token or through a
+//! provider, or runs on this machine.
 //!
-//! A browser sends cookies with every request, including requests that foreign pages trigger. Therefore,
-//! state-changing requests that are authenticated by a cookie must come from Tidegate's own page. Two proofs
-//! are required: the origin that the browser reports, and a CSRF token. Only a page that can read the
-//! server's responses can send this token.
+//! Browsers send cookies with every request, even if a foreign page triggers it. State-changing requests with
+//! a cookie must therefore come from Tidegate's own page. They need two proofs: the origin reported by the
+//! browser, and a CSRF token, which only a page that can read the server's responses has.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,28 +20,27 @@ use crate::problem::{Code, Problem};
 use crate::sessions::{LIFETIME_MAX, OpenSession, Principal, Sessions};
 use crate::tokens::{AuthContext, Tokens, is_same};
 
-/// Header with the CSRF token, which proves that the sending page can read the server's responses.
+/// Header for the CSRF token, which proves that the sending page can read the server's responses.
 pub(crate) const CSRF_HEADER: HeaderName = HeaderName::from_static("x-tidegate-csrf");
-/// Header in which a browser reports the origin of a request.
+/// Header in which browsers report the origin of a request.
 const FETCH_SITE_HEADER: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// Name of the session cookie over TLS. Browsers accept a cookie with this prefix only over TLS, and only for
-/// this host.
+/// Name of the session cookie over TLS. Browsers accept this prefix only over TLS, and only for this host.
 const SECURE_SESSION_COOKIE: &str = "__Host-tidegate-session";
 /// Name of the cookie for a pending login over TLS.
 const SECURE_LOGIN_COOKIE: &str = "__Host-tidegate-signing-in";
 
 /// Authenticates requests.
 pub(crate) struct Authenticator {
-    /// Access tokens. `None` if callers on this machine have read access without a token.
+    /// Access tokens. `None` if callers on this machine may read without a token.
     tokens: Option<Arc<Tokens>>,
     /// OpenID provider for sign-in.
     oidc: Option<Arc<Oidc>>,
     sessions: Arc<Sessions>,
-    /// Name of the session cookie over plain HTTP. It contains the port, because browsers share cookies
-    /// between the ports of a host.
+    /// Name of the session cookie over plain HTTP. It includes the port, because the ports of a host share
+    /// cookies.
     session_cookie: String,
     login_cookie: String,
-    /// True if the service itself terminates TLS. Cookies for plain HTTP are then ignored.
+    /// True if the service itself terminates TLS, so that cookies for plain HTTP are ignored.
     is_tls: bool,
 }
 
@@ -80,7 +78,7 @@ impl Authenticator {
         self.is_tls
     }
 
-    /// Authenticates a request. If the request contains a token, any cookie is ignored.
+    /// Authenticates a request. A token takes precedence over any cookie.
     pub fn authenticate(
         &self,
         method: &Method,
@@ -103,7 +101,7 @@ impl Authenticator {
         known.ok_or_else(|| self.unauthorized_problem("invalid token"))
     }
 
-    /// Returns the problem for an unauthenticated request. The problem explains how to sign in.
+    /// Returns the problem for an unauthenticated request, which explains how to sign in.
     fn unauthorized_problem(&self, message: &str) -> Problem {
         let problem = Problem::new(Code::Unauthorized, message);
         match (&self.tokens, &self.oidc) {
@@ -172,7 +170,7 @@ impl Authenticator {
     }
 
     /// Returns the secret in a cookie. The TLS cookie takes precedence, because other hosts in the same
-    /// domain cannot set it. If the service terminates TLS, only the TLS cookie is accepted.
+    /// domain can't set it. If the service terminates TLS, no other cookie is accepted.
     fn find_cookie<'h>(&self, headers: &'h HeaderMap, tls_name: &str, plain_name: &str) -> Option<&'h str> {
         let named = |wanted: &str| {
             let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -183,7 +181,7 @@ impl Authenticator {
         named(tls_name).or_else(|| named(plain_name).filter(|_| !self.is_tls))
     }
 
-    /// Opens a session with a token, for use by Tidegate's own page.
+    /// Opens a session with a token, for Tidegate's own page.
     pub fn sign_in_with_token(
         &self,
         token: &str,
@@ -209,7 +207,7 @@ impl Authenticator {
         self.open_session(caller, Principal::Token(digest), LIFETIME_MAX, is_secure, now)
     }
 
-    /// Opens a session for a user who was authenticated by a provider.
+    /// Opens a session for a user authenticated by a provider.
     pub fn sign_in_person(
         &self,
         person: Person,
@@ -245,8 +243,8 @@ impl Authenticator {
         format_cookie(name, secret, seconds, "Strict", is_secure)
     }
 
-    /// Returns the cookie for a pending login. The browser must also send this cookie when the provider
-    /// redirects back from another site.
+    /// Returns the cookie for a pending login, which the browser must also send when the provider redirects
+    /// back from another site.
     pub fn login_cookie(&self, is_secure: bool, secret: &str) -> Option<HeaderValue> {
         let name = if is_secure { SECURE_LOGIN_COOKIE } else { self.login_cookie.as_str() };
         format_cookie(name, secret, oidc::LOGIN_TIMEOUT.as_secs(), "Lax", is_secure)
@@ -259,7 +257,7 @@ impl Authenticator {
     }
 }
 
-/// Returns a cookie for all paths of this host. Scripts cannot read the cookie.
+/// Returns a cookie for all paths of this host, inaccessible to scripts.
 fn format_cookie(name: &str, secret: &str, seconds: u64, site: &str, is_secure: bool) -> Option<HeaderValue> {
     let secure = if is_secure { "; Secure" } else { "" };
     let cookie = format!("{name}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={site}{secure}");
@@ -276,13 +274,13 @@ pub(crate) struct NewSession {
     pub cookie: Option<HeaderValue>,
 }
 
-/// Origin of a request, for routes whose response depends on the origin.
+/// Origin of a request, for routes whose response depends on it.
 pub(crate) struct RequestOrigin {
     pub authenticator: Arc<Authenticator>,
-    /// True if the caller is authenticated. Otherwise, the response must not contain any other information.
+    /// True if the caller is authenticated. Otherwise, the response must not reveal anything else.
     pub is_authenticated: bool,
-    /// `Ok` if Tidegate's own page sent the request: true over TLS, false over plain HTTP. `Err` contains the
-    /// problem if another page sent the request.
+    /// `Ok` if Tidegate's own page sent the request: true over TLS, false over plain HTTP. `Err` if another
+    /// page did.
     own_page: Result<bool, Problem>,
     /// Host of the request.
     pub host: String,
@@ -309,7 +307,7 @@ impl RequestOrigin {
     }
 }
 
-/// Checks that a request comes from Tidegate's own page. Returns true if the page was loaded over TLS.
+/// Checks that a request comes from Tidegate's own page. Returns true if that was loaded over TLS.
 fn check_origin(headers: &HeaderMap) -> Result<bool, Problem> {
     let foreign = |what: String| Problem {
         next: "use the page of this service; a proxy in front of it must forward Host and Origin unchanged"
@@ -336,7 +334,7 @@ fn check_origin(headers: &HeaderMap) -> Result<bool, Problem> {
 }
 
 /// Checks the host of a request to a server without tokens. If a foreign page's host name resolves to this
-/// machine (DNS rebinding), the browser sends that name as the host.
+/// machine (DNS rebinding), the browser sends that name.
 fn check_local_host(headers: &HeaderMap) -> Result<(), Problem> {
     let host = single_header(headers, &header::HOST)?.unwrap_or_default();
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {

@@ -1,4 +1,4 @@
-//! Errors from starting the API server. Every message explains how to proceed.
+//! Errors from starting the API server. Every message says what to do about it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,27 +7,27 @@ use std::path::PathBuf;
 /// Error from starting the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The address is reachable from other machines, but authentication is not configured.
+    /// The server is reachable from other machines, but authentication isn't configured.
     #[error(
         "--listen {listen} is reachable from other machines, but authentication is not configured: add \
          --tokens FILE or --oidc FILE, or listen on 127.0.0.1"
     )]
     MissingTokens {
-        /// Configured address.
+        /// Configured listen address.
         listen: SocketAddr,
     },
-    /// The server cannot bind to the address.
+    /// The server can't bind to the address.
     #[error(
         "cannot listen on {listen}: {source}; choose another port with --listen, or stop the process that \
          uses this port"
     )]
     Bind {
-        /// Configured address.
+        /// Configured listen address.
         listen: SocketAddr,
         /// Error from the operating system.
         source: io::Error,
     },
-    /// A configuration file cannot be read.
+    /// A configuration file can't be read.
     #[error("cannot read {}: {source}; check that the file exists and is readable", path.display())]
     ReadFile {
         /// Path of the file.
@@ -47,8 +47,7 @@ pub enum ServerError {
         /// Next step for the user.
         advice: &'static str,
     },
-    /// The token file contains an invalid line. The error does not quote the line, because it may contain a
-    /// token.
+    /// The token file has an invalid line, which the error doesn't quote because it may include a token.
     #[error("{}, line {line}: {why}; use NAME ROLE sha256:HEX, where ROLE is read-only or operator", path.display())]
     InvalidToken {
         /// Token file.
@@ -58,16 +57,16 @@ pub enum ServerError {
         /// Description of the problem.
         why: &'static str,
     },
-    /// The token file does not contain any tokens.
+    /// The token file has no tokens.
     #[error("{} contains no token; add a line such as NAME ROLE sha256:HEX", path.display())]
     EmptyTokenFile {
         /// Path of the token file.
         path: PathBuf,
     },
-    /// A token cannot be generated.
+    /// No token can be generated.
     #[error("cannot generate a token, because the system provides no random numbers; use --tokens FILE")]
     TokenGeneration,
-    /// The webhook secrets are invalid. The error does not quote the secrets.
+    /// The webhook secrets are invalid. The error doesn't quote them.
     #[error("{} cannot be used for webhooks: {why}", path.display())]
     InvalidWebhooks {
         /// File or folder.

@@ -8,9 +8,9 @@
 //!                                                           operation log ◀─────┘
 //! ```
 //!
-//! A reader stores only the number of its last event, so a slow reader doesn't use more memory. If the buffer
-//! has already dropped the reader's next event, the server disconnects the reader, and the client reconnects
-//! with its last event ID. Events that are no longer in the buffer are read from the log.
+//! A reader only stores the number of its last event, so a slow reader takes no more memory. If its next
+//! event has already been dropped, the server disconnects it, and the client reconnects with its last event
+//! ID. Older events are then read from the log.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -40,23 +40,22 @@ pub(crate) struct BufferedEvent {
 /// Subject of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventSubject {
-    /// Application, by the name that operations use; empty if the event doesn't belong to an application.
+    /// Application, by its name in operations; empty if the event isn't about an application.
     pub application: String,
-    /// ApplicationSet, by the name that operations use; empty if the event doesn't belong to an
-    /// ApplicationSet.
+    /// ApplicationSet, by its name in operations; empty if the event isn't about an ApplicationSet.
     pub appset: String,
-    /// Operation, if the event belongs to an operation.
+    /// Operation, if the event is about an operation.
     pub operation: Option<OperationId>,
 }
 
-/// Event ID in the format that clients use: `PROCESS-NUMBER-TIME`.
+/// Event ID as clients send it: `PROCESS-NUMBER-TIME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventId {
     /// Process that numbered the event.
     process: u64,
     /// Number of the event.
     pub number: u64,
-    /// Time of the event. If the number is no longer valid, the time determines the position in the log.
+    /// Time of the event, which determines the position in the log if the number is no longer valid.
     pub at: Timestamp,
 }
 
@@ -102,7 +101,7 @@ struct BufferContents {
 pub(crate) struct EventsExpired;
 
 impl EventBuffer {
-    /// Creates an empty buffer. `process` distinguishes this process's events from other processes' events.
+    /// Creates an empty buffer. `process` tells this process's events from those of other processes.
     pub fn new(process: u64, now: Timestamp) -> Self {
         let contents = Mutex::new(BufferContents { last_time: now, ..BufferContents::default() });
         Self { process, contents, newest: watch::Sender::new(0) }
@@ -115,7 +114,7 @@ impl EventBuffer {
     /// Adds an event.
     pub fn publish(&self, kind: &'static str, subject: EventSubject, at: Timestamp, data: String) {
         let mut posted = self.lock_contents();
-        // An event is occasionally slightly older than the preceding event.
+        // An event is occasionally slightly older than its predecessor.
         posted.last_time = posted.last_time.max(at);
         posted.last_number = posted.last_number.saturating_add(1);
         let id = EventId { process: self.process, number: posted.last_number, at: posted.last_time };
@@ -148,8 +147,8 @@ impl EventBuffer {
         id.process == self.process && self.events_after(id.number).is_ok()
     }
 
-    /// Returns a batch of events whose numbers are greater than `number`, in order. The batch is empty if
-    /// `number` belongs to the newest event.
+    /// Returns a batch of events with numbers greater than `number`, in order. It is empty if `number` is the
+    /// newest event's.
     pub fn events_after(&self, number: u64) -> Result<Vec<Arc<BufferedEvent>>, EventsExpired> {
         let posted = self.lock_contents();
         let oldest =
@@ -189,7 +188,7 @@ mod tests {
             seen.extend(some.iter().map(|entry| entry.id.number));
         }
         assert_eq!(seen, (11..=u64::try_from(EVENTS_MAX + 10).unwrap()).collect::<Vec<_>>());
-        // A large event displaces more old events, but the newest event is always kept.
+        // A large event displaces more old events, but the newest is always kept.
         publish_event(&event_buffer, 0, &"x".repeat(EVENT_BYTES_MAX));
         let newest = event_buffer.newest_id();
         assert_eq!(event_buffer.events_after(newest.number - 1).unwrap().len(), 1);

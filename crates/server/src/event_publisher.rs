@@ -178,19 +178,19 @@ trait ManagedObjects {
     fn changes(&self) -> broadcast::Receiver<AppKey>;
     fn all_summaries(&self) -> Vec<(AppKey, Self::Summary)>;
     fn find_summary(&self, key: &AppKey) -> Option<Self::Summary>;
-    /// Records the current state, or `None` if the object was removed.
+    /// Records the current state, or `None` once the object is gone.
     fn record_state(&self, _key: &AppKey, _line: Option<&Self::Summary>) {}
-    /// Returns a digest of the state. An event is published only if the digest changes.
+    /// Returns a digest of the state. Only changes to it are published.
     fn digest(line: &Self::Summary) -> u64;
     fn changed_event(line: Self::Summary) -> StreamEvent;
     fn removed_event(name: ObjectName) -> StreamEvent;
     fn subject(key: &AppKey) -> EventSubject;
 }
 
-/// Managed applications. A summary includes a flag that is true if the last operation was a dry run.
+/// Managed applications. A summary comes with a flag that is true if the last operation was a dry run.
 struct ManagedApplications {
     service: ApplicationService,
-    /// ApplicationSet service, which knows why applications are waiting in progressive syncs.
+    /// ApplicationSet service, which knows what applications are waiting for in progressive syncs.
     appsets: Option<AppSetService>,
     metrics: Arc<Metrics>,
 }
@@ -263,7 +263,7 @@ impl ManagedObjects for AppSetService {
     }
 }
 
-/// Watched objects, and the last published state of each.
+/// Watched objects, with the last published state of each.
 struct ObjectWatch<S> {
     objects: S,
     changes: broadcast::Receiver<AppKey>,
@@ -277,7 +277,7 @@ impl<S: ManagedObjects> ObjectWatch<S> {
         let mut published_digests = BTreeMap::new();
         for (key, line) in objects.all_summaries() {
             objects.record_state(&key, Some(&line));
-            // No event is needed for the initial state, which clients can read from the lists.
+            // The initial state needs no event, because clients can read it from the lists.
             published_digests.insert(key, S::digest(&line));
         }
         Self { objects, changes, published_digests }
@@ -328,7 +328,7 @@ impl<S: ManagedObjects> ObjectWatch<S> {
 }
 
 impl ManagedApplications {
-    /// Returns an application's state, and a flag that is true if the last operation was a dry run.
+    /// Returns an application's state, and true if the last operation was a dry run.
     fn summarize(&self, application: &Application) -> (ApplicationSummary, bool) {
         let state = application.status.operation_state.as_ref();
         let sync = state.and_then(|state| state.operation.sync.as_ref());

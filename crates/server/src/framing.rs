@@ -1,7 +1,7 @@
 //! Request framing, which the HTTP library doesn't expose. If a request has both `Content-Length` and
-//! `Transfer-Encoding`, the library silently drops the length. A proxy that trusts the length would see a
-//! different end of the request. The library also rejects malformed framing with an empty response, whereas
-//! this module responds with a problem.
+//! `Transfer-Encoding`, the library silently drops the length, but a proxy that trusts the length would see
+//! the request end elsewhere. The library also rejects malformed framing with an empty response, where this
+//! module responds with a problem.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use http::Uri;
 use crate::middleware::finish_response;
 use crate::problem::{Code, Problem};
 
-/// Maximum number of bytes to store from a header line. Valid lines of the two headers are never longer.
+/// Maximum number of bytes to keep of a header line. Valid lines of the two headers are never longer.
 const LINE_MAX: usize = 256;
-/// Maximum `Content-Length` that is passed to the HTTP library, which treats lengths near the maximum of the
-/// integer type as malformed.
+/// Maximum `Content-Length` to pass to the HTTP library, which considers lengths near the integer type's
+/// maximum malformed.
 const LENGTH_MAX: u64 = 1 << 62;
 
 /// Framing of one request.
@@ -22,15 +22,15 @@ const LENGTH_MAX: u64 = 1 << 62;
 pub(crate) enum Framing {
     /// A `Content-Length` header, or no body.
     Length,
-    /// Chunked encoding. The parser can't determine where the next request starts, so the connection is
-    /// closed after this request.
+    /// Chunked encoding. The parser can't tell where the next request starts, so the connection is closed
+    /// after this one.
     Chunked,
     /// Both headers. The request is rejected.
     Ambiguous,
 }
 
-/// Framing of a connection's unanswered requests, in order. The library's buffer contains the heads of all
-/// these requests, which limits their number.
+/// Framing of a connection's unanswered requests, in order. The library buffers the heads of all of them,
+/// which limits their number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FramingQueue(Arc<Mutex<VecDeque<Framing>>>);
 
@@ -51,24 +51,24 @@ pub(crate) struct HeadParser {
     place: ParserState,
     line: Vec<u8>,
     length: Option<u64>,
-    /// True if the last transfer encoding is chunked. `None` if the request has no transfer encoding.
+    /// True if the last transfer encoding is chunked. `None` without a transfer encoding.
     is_chunked: Option<bool>,
     /// First problem in the head.
     problem: Option<Problem>,
     found: FramingQueue,
 }
 
-/// Rejection of a request head by this parser rather than by the HTTP library.
+/// Rejection of a request head by this parser, before the HTTP library sees all of it.
 #[derive(Debug)]
 pub(crate) struct HeadRejection {
     problem: Problem,
-    /// Number of bytes to withhold from the library, starting with the last byte of the head. Without these
-    /// bytes, the library never receives the complete head.
+    /// Number of bytes to withhold from the library, starting with the last byte of the head, so that it
+    /// never gets the complete head.
     pub withheld: usize,
 }
 
 impl HeadRejection {
-    /// Returns the bytes of the response. The connection ends after this response.
+    /// Returns the bytes of the response, after which the connection is closed.
     pub fn into_response(self) -> Vec<u8> {
         let body = serde_json::to_vec(&self.problem).unwrap_or_default();
         let (head, _) = finish_response(Err(self.problem)).into_parts();
@@ -109,7 +109,7 @@ impl HeadParser {
         }
     }
 
-    /// Parses bytes from the connection. Stops at the first head that must be rejected, and returns the
+    /// Parses bytes from the connection up to the first head that must be rejected, and returns the
     /// rejection.
     pub fn parse_bytes(&mut self, mut bytes: &[u8]) -> Option<HeadRejection> {
         loop {
@@ -141,7 +141,7 @@ impl HeadParser {
         }
     }
 
-    /// Handles the end of a line. If the line ends a head, returns the head's problem, if any.
+    /// Handles the end of a line. If that completes a head, returns its problem, if any.
     fn end_line(&mut self) -> Option<Problem> {
         let line = std::mem::take(&mut self.line);
         let is_cut = line.len() >= LINE_MAX;
@@ -163,8 +163,7 @@ impl HeadParser {
                 let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
                 if name.eq_ignore_ascii_case(b"transfer-encoding") {
                     let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
-                    // If the line was truncated, the last encoding is unknown here, and the HTTP library
-                    // checks it.
+                    // The last encoding of a truncated line isn't known here; the HTTP library checks it.
                     self.is_chunked = Some(is_cut || last.trim_ascii().eq_ignore_ascii_case(b"chunked"));
                 } else if name.eq_ignore_ascii_case(b"content-length") {
                     self.parse_length(value.trim_ascii(), is_cut);

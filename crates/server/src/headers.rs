@@ -4,8 +4,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::problem::Problem;
 
-/// Response header that tells clients the namespace of the control plane. Only authenticated callers receive
-/// this header.
+/// Response header with the namespace of the control plane, for authenticated callers only.
 pub(crate) const CONTROL_NAMESPACE: HeaderName = HeaderName::from_static("x-tidegate-control-namespace");
 
 /// Returns a header that may occur only once.

@@ -1,4 +1,4 @@
-//! Outgoing HTTP requests. Each request is sent once and has a time limit.
+//! Outgoing HTTP requests. Each is sent once and has a timeout.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -19,18 +19,17 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 type HttpsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// HTTP client. The underlying client is created on first use, because creating it loads the system's trusted
-/// certificates.
+/// HTTP client, created on first use because that loads the system's trusted certificates.
 #[derive(Default)]
 pub(crate) struct HttpClient(OnceLock<Result<HttpsClient, String>>);
 
 impl HttpClient {
-    /// Sends a request once, without following redirects. Errors do not contain the address.
+    /// Sends a request once, without following redirects. Errors don't include the URL.
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String> {
         let client = self.0.get_or_init(build_client).as_ref().map_err(String::clone)?;
         match tokio::time::timeout(REQUEST_TIMEOUT, client.request(request)).await {
             Ok(Ok(answer)) => Ok(answer),
-            // The client's message may contain the host.
+            // The client's message may include the host.
             Ok(Err(error)) if error.is_connect() => Err("cannot connect".to_owned()),
             Ok(Err(_)) => Err("connection lost".to_owned()),
             Err(_) => Err(format!("no response within {} s", REQUEST_TIMEOUT.as_secs())),

@@ -6,11 +6,11 @@
 //!                                                         openapi: description of the same table
 //! ```
 //!
-//! Each route is a row in a table: path, permissions, request and response types, and handler. The router and
-//! the API description are generated from the same rows, so the description always matches the API. Access
-//! from another machine requires a token. The web page (`page`) consists of static files and uses the same
-//! API. Users open a session on the page with a token or by signing in with a provider (`auth`, `oidc`).
-//! [`ApiClient`] is the API client that the command line uses.
+//! Each route is a row in a table: path, permissions, request and response types, and handler. Both the
+//! router and the API description are generated from it, so they always match. Access from another machine
+//! requires a token. The web page (`page`) consists of static files and uses the same API. Users open a
+//! session on the page with a token or by signing in with a provider (`auth`, `oidc`). [`ApiClient`] is the
+//! client that the command line uses.
 
 mod access;
 mod api_client;

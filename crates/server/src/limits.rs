@@ -7,56 +7,55 @@ use std::time::Duration;
 pub struct Rate {
     /// Sustained rate per second.
     pub per_second: f64,
-    /// Maximum number of requests in a burst after a pause.
+    /// Maximum burst of requests after a pause.
     pub burst: f64,
 }
 
 /// Limits that apply to clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Maximum number of connections; additional connections wait to be accepted. Each connection uses about
-    /// 20 KiB of memory and a file handle.
+    /// Maximum number of connections; more have to wait to be accepted. Each takes about 20 KiB of memory and
+    /// a file handle.
     pub connections: usize,
-    /// Maximum number of connections from one address, so that one client cannot use up all connections.
-    /// Additional connections are closed immediately.
+    /// Maximum number of connections from one address, so that a single client can't use up all of them. More
+    /// are closed immediately.
     pub connections_per_address: usize,
     /// Maximum number of event streams.
     pub streams: usize,
-    /// Maximum size of a request head in bytes; must be at least 8 KiB. Paths fit easily, because names have
-    /// at most 253 characters.
+    /// Maximum size of a request head in bytes; at least 8 KiB. Paths fit easily, because names have at most
+    /// 253 characters.
     pub head_bytes: usize,
-    /// Time limit for a request head, and for an idle connection.
+    /// Timeout for a request head, and for an idle connection.
     pub head_timeout: Duration,
-    /// Maximum size of a request body in bytes. The largest bodies are requests to sync selected resources.
+    /// Maximum size of a request body in bytes. The largest are requests to sync selected resources.
     pub body_bytes: usize,
     /// Time limit for a request body.
     pub body_timeout: Duration,
-    /// Time limit for a response. A comparison may have to fetch a repository first.
+    /// Timeout for a response. A comparison may have to fetch a repository first.
     pub response_timeout: Duration,
-    /// Time after which a connection is closed if the client does not read the response.
+    /// Time after which a connection is closed if the client doesn't read the response.
     pub stall_timeout: Duration,
     /// Time limit for a TLS handshake.
     pub handshake_timeout: Duration,
     /// Time limit for open responses during shutdown.
     pub shutdown_timeout: Duration,
-    /// Rate limit for requests that use the same token or come from the same signed-in user.
+    /// Rate limit for requests with the same token or from the same signed-in user.
     pub caller_rate: Rate,
     /// Rate limit for all authenticated requests together.
     pub total_rate: Rate,
-    /// Rate limit for all unauthenticated requests together, which prevents attackers from guessing tokens.
+    /// Rate limit for all unauthenticated requests together, against attempts to guess tokens.
     pub unauthenticated_rate: Rate,
     /// Rate limit for page files, which are public. A view loads about twenty files from memory.
     pub page_rate: Rate,
-    /// Time limit for a response from an OpenID provider.
+    /// Timeout for a response from an OpenID provider.
     pub provider_timeout: Duration,
     /// Maximum size of an OpenID provider's response in bytes.
     pub provider_bytes: usize,
-    /// Minimum interval between fetches of the provider's keys when tokens specify an unknown key.
+    /// Minimum interval between fetches of the provider's keys when tokens have an unknown key.
     pub provider_keys_interval: Duration,
     /// Rate limit for webhook events from all senders together.
     pub webhook_rate: Rate,
-    /// Maximum size of a webhook event in bytes. If a push event is larger, the next regular poll detects the
-    /// push.
+    /// Maximum size of a webhook event in bytes. A larger push is only noticed by the next regular poll.
     pub webhook_bytes: usize,
     /// Maximum number of webhook events from unverified senders whose bodies are read at the same time.
     pub webhook_bodies: usize,

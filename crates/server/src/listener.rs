@@ -41,7 +41,7 @@ use crate::tls::Tls;
 use crate::tokens::Tokens;
 use crate::webhooks::{WEBHOOK_PATH, Webhooks};
 
-/// Delay before accepting connections again after the operating system has run out of file handles.
+/// Delay before accepting connections again after running out of file handles.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The API server, which listens until [`Server::close`] is called.
@@ -89,7 +89,7 @@ impl Server {
         });
         let accept_task = tokio::spawn(accept_connections(listener, door));
         let provider = oidc.as_ref().map(|oidc| oidc.name().to_owned());
-        // The server starts even if the provider is unreachable, but reports the problem.
+        // An unreachable provider doesn't keep the server from starting, but is reported.
         if let Some(oidc) = oidc {
             tokio::spawn(async move { oidc.check_provider().await });
         }
@@ -111,7 +111,7 @@ impl Server {
         self.address
     }
 
-    /// Stops listening, and waits for open responses to complete.
+    /// Stops listening, and waits for open responses.
     pub async fn close(mut self) {
         self.state.shut_down();
         let _ = (&mut self.accept_task).await;
@@ -143,7 +143,7 @@ fn load_oidc(settings: &Settings) -> Result<Option<Arc<Oidc>>, ServerError> {
     Ok(settings.oidc.as_ref().map(open).transpose()?.map(Arc::new))
 }
 
-/// A connection's permits: one for the total limit, and one for the limit per address.
+/// A connection's permits: for the total limit, and for the limit per address.
 type ConnectionPermits = (OwnedSemaphorePermit, AddressPermit);
 
 /// Number of connections from each address.
@@ -206,7 +206,7 @@ async fn accept_connections(listener: TcpListener, door: Arc<ConnectionContext>)
                     tracing::warn!(%error, "failed to accept a connection");
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
-                // This error never occurs, because the semaphore is never closed.
+                // Unreachable, because the semaphore is never closed.
                 (_, Err(_)) => break,
             },
         }
@@ -276,7 +276,7 @@ where
     }
 }
 
-/// Rejects requests that servers and proxies may interpret differently, and requests whose body is too large.
+/// Rejects requests that servers and proxies may interpret differently, and those whose body is too large.
 fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits) -> Result<(), Problem> {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -297,7 +297,7 @@ fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits)
         }
         _ => {}
     }
-    // A valid Host header doesn't contain a user name, so a target with a user name never matches the header.
+    // A valid Host header has no user name, so a target with a user name never matches it.
     let host = request.headers().get(HOST).map(HeaderValue::as_bytes).unwrap_or_default();
     let is_other = |authority: &Authority| !authority.as_str().as_bytes().eq_ignore_ascii_case(host);
     if request.uri().authority().is_some_and(is_other) {
@@ -310,8 +310,8 @@ fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits)
             "the request has Content-Length and Transfer-Encoding; send only one of these headers",
         ));
     }
-    // Check this on every route, even if the route doesn't read the body, because the sender may intend the
-    // body to be read as another request.
+    // Check this on every route, even if it doesn't read the body, which may be meant to be read as another
+    // request.
     let limit = match request.uri().path() {
         WEBHOOK_PATH => limits.webhook_bytes,
         _ => limits.body_bytes,
@@ -332,7 +332,7 @@ fn is_valid_host(header: &HeaderValue) -> bool {
         Some(address) => address.parse::<Ipv6Addr>().is_ok(),
         None => !host.is_empty() && !host.contains(['[', ']']),
     };
-    // The port in an authority can be any text. The text after the colon may also be empty (RFC 3986).
+    // The port in an authority can be any text, including none after the colon (RFC 3986).
     let is_number = |port: &str| {
         port.bytes().all(|byte| byte.is_ascii_digit()) && (port.is_empty() || port.parse::<u16>().is_ok())
     };

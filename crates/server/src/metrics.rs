@@ -1,5 +1,4 @@
-//! Prometheus metrics. A metric that also exists in Argo CD has the same name, so that existing dashboards
-//! work.
+//! Prometheus metrics. Those that also exist in Argo CD have the same name, so that existing dashboards work.
 //!
 //! ```text
 //! Engine::all_events ──▶ OperationMetrics: waits, waves, phases ──┐
@@ -7,8 +6,7 @@
 //! Services, Engine, Middleware: current state ────────────────────┘
 //! ```
 //!
-//! Label values are application names and fixed words, so no other user-defined values can increase memory
-//! use.
+//! Label values are application names and fixed words, so that no other user input can increase memory use.
 
 mod appsets;
 mod clusters;
@@ -71,8 +69,8 @@ impl Metrics {
         lock(&self.sync_counts).record_application(key, line);
     }
 
-    /// Counts operation events until the engine has stopped. Also counts earlier events of open operations,
-    /// so that their waiting time is complete.
+    /// Counts operation events until the engine stops. Includes earlier events of open operations, so that
+    /// their waiting time is complete.
     pub async fn collect_events(&self, engine: &Engine) -> Result<(), EngineError> {
         let recorded = engine.log_end().await?;
         let mut seen = EventCursor::default();

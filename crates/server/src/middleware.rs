@@ -24,7 +24,7 @@ use crate::webhooks::Webhooks;
 
 /// Key under which all unauthenticated requests are counted.
 const SHARED_KEY: &str = "";
-/// Header that a client sends to resume an event stream.
+/// Header with which a client resumes an event stream.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Middleware that runs before every route.
@@ -125,7 +125,7 @@ impl Middleware {
         };
         match tokio::time::timeout(self.limits.response_timeout, route.handle(operation_request)).await {
             Ok(answer) if route.access.identifies_callers() && is_let_in => answer.map(|mut answer| {
-                // The characters of a namespace are valid in a header.
+                // All characters of a namespace are valid in a header.
                 let namespace = HeaderValue::from_str(control_namespace()).ok();
                 answer.headers_mut().extend(namespace.map(|namespace| (CONTROL_NAMESPACE, namespace)));
                 answer
@@ -138,8 +138,7 @@ impl Middleware {
         }
     }
 
-    /// Counts an unauthenticated request. The limit for unauthenticated requests does not affect
-    /// authenticated callers.
+    /// Counts an unauthenticated request. The limit for these doesn't affect authenticated callers.
     pub fn count_unauthenticated(&self, now: Instant) -> Result<(), Problem> {
         check_rate(self.unauthenticated_limiter.count_request(SHARED_KEY, now))
     }
@@ -179,12 +178,12 @@ impl Middleware {
     async fn read_body(&self, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
         let media = single_header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default().trim();
-        // Require the type even for an empty body. A foreign page in a browser cannot set the type without a
+        // Require the type even for an empty body, because a foreign page in a browser can't set it without a
         // preflight request.
         if !media.eq_ignore_ascii_case("application/json") {
             return Err(Problem::new(Code::NotJson, format!("unsupported Content-Type {media:?}")));
         }
-        // The length in the head has already been checked, but a chunked body doesn't have a length.
+        // The length in the head has already been checked, but a chunked body has none.
         let reading = Limited::new(request.into_body(), limit).collect();
         match tokio::time::timeout(self.limits.body_timeout, reading).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
@@ -200,8 +199,7 @@ pub(crate) fn too_large_problem(limit: usize) -> Problem {
     Problem::new(Code::TooLarge, format!("the body is longer than {limit} bytes"))
 }
 
-/// Security headers for every response. The headers tell browsers that the response is private data and must
-/// not be cached.
+/// Security headers for every response, which tell browsers that it is private data and must not be cached.
 const SECURITY_HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),

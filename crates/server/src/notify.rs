@@ -1,14 +1,13 @@
-//! Notifications about operations that start, end or miss a deadline, posted to webhooks and chats.
+//! Notifications about operations that start, finish or miss a deadline, posted to webhooks and chats.
 //!
 //! ```text
 //! Engine::all_events ──▶ should_notify ──▶ Notification ──▶ post_once until accepted
 //!                                                           └──▶ SubscriberProgress::write
 //! ```
 //!
-//! The progress is written to disk once a target has accepted a notification. Therefore, each notification is
-//! sent at least once, even if the process crashes. Recipients recognize duplicates by the ID. A target that
-//! does not accept notifications does not delay other targets, because the operation log contains the missed
-//! events.
+//! Progress is written to disk once a target has accepted a notification, so each notification is sent at
+//! least once, even if the process crashes. Recipients recognize duplicates by the ID. A failing target
+//! doesn't delay others, and its missed events stay in the operation log.
 
 mod delivery;
 mod notification;
@@ -29,21 +28,21 @@ use crate::subscriber_progress::{SubscriberProgress, remove_other_progress};
 
 pub use self::targets::{Targets, TargetsError};
 
-/// Delay before a notification is sent again. The delay doubles after each attempt.
+/// Initial delay before a notification is sent again, doubled after each attempt.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(300);
-/// Maximum number of events without a notification before the progress is written to disk.
+/// Maximum number of events without a notification before progress is written to disk.
 const SKIPPED_EVENTS_MAX: u32 = 64;
 
-/// Running notifiers for all targets. Dropping this value stops them.
+/// Running notifiers for all targets; stopped on drop.
 pub struct Notifier {
     _tasks: JoinSet<()>,
 }
 
 impl Notifier {
-    /// Starts notifying all targets of events that they have not received yet. `folder` stores each target's
-    /// progress. A target without stored progress receives only new events. The progress of a removed target
-    /// is deleted, so a target that is added again does not receive earlier events.
+    /// Starts notifying all targets of events that they haven't received yet. `folder` stores each target's
+    /// progress. A target without any receives only new events. A removed target's progress is deleted, so
+    /// that adding the target again doesn't send it earlier events.
     ///
     /// # Errors
     ///

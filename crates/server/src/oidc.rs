@@ -8,10 +8,9 @@
 //!                     └──▶ Provider: token endpoint, keys, userinfo
 //! ```
 //!
-//! `settings` contains the provider and the roles, and `pending_logins` contains the logins in progress.
-//! `provider` sends requests, `id_token` validates the responses, and `identity` derives the user name. A
-//! successful sign-in opens the same kind of session as a token. There is no other way to access the API with
-//! a provider's credentials.
+//! `settings` holds the provider and the roles, and `pending_logins` the logins in progress. `provider` sends
+//! requests, `id_token` validates the responses, and `identity` derives the user name. Signing in opens the
+//! same kind of session as a token does. A provider's credentials give no other access to the API.
 
 mod id_token;
 mod identity;
@@ -43,7 +42,7 @@ pub(crate) use sign_in_error::SignInError;
 pub(crate) const CALLBACK: &str = "/api/v1/session/oidc/callback";
 /// Maximum number of concurrent requests to the provider.
 const CONCURRENT_REQUESTS_MAX: usize = 16;
-/// View shown after signing in if the requested view does not exist.
+/// View shown after signing in if the requested view doesn't exist.
 const DEFAULT_VIEW: &str = "/";
 
 /// Sign-in with an OpenID provider.
@@ -80,7 +79,7 @@ pub(crate) struct CompletedLogin {
 }
 
 impl Oidc {
-    /// Reads the settings. `is_here` is true if the service listens only on this machine.
+    /// Reads the settings. `is_here` is true if the service only listens on this machine.
     pub fn load(path: &Path, is_here: bool, limits: &Limits) -> Result<Self, ServerError> {
         let settings = OidcSettings::read(path, is_here)?;
         let provider = Provider::new(&settings, limits)
@@ -103,7 +102,7 @@ impl Oidc {
         self.settings.session_lifetime
     }
 
-    /// Logs a warning if the provider cannot be reached with these settings.
+    /// Logs a warning if the provider can't be reached with these settings.
     pub async fn check_provider(&self) {
         if let Err(fault) = self.provider.endpoints(&self.settings).await {
             let Self { settings, .. } = self;
@@ -115,7 +114,7 @@ impl Oidc {
         }
     }
 
-    /// Starts a login for a client that uses the given host name. `next` is the view to show after the login.
+    /// Starts a login for a client that uses this host name. `next` is the view to show afterwards.
     pub async fn start_login(
         &self,
         host: &str,
@@ -141,8 +140,8 @@ impl Oidc {
         Ok(LoginRedirect { location, browser_secret: departure.browser_secret, is_secure })
     }
 
-    /// Returns the page's origin for a client that uses the given host name. Rejects an unknown host, which
-    /// could belong to an attacker.
+    /// Returns the page's origin for a client that uses this host name. Rejects an unknown host, which could
+    /// be an attacker's.
     fn page_origin(&self, host: &str, is_tls: bool) -> Result<String, SignInError> {
         if let Some(url) = &self.settings.url {
             let (scheme, authority) = (url.scheme_str().unwrap_or("https"), url.authority());
@@ -159,8 +158,7 @@ impl Oidc {
         if is_home { Ok(format!("{scheme}://{host}")) } else { Err(SignInError::UnknownAddress) }
     }
 
-    /// Completes a login. Checks that the login was started in the same browser, and that the user has a
-    /// role.
+    /// Completes a login. Checks that it was started in the same browser and that the user has a role.
     pub async fn finish_login(
         &self,
         came: &CallbackParameters,

@@ -13,7 +13,7 @@ use crate::route::{ResponseContent, Route};
 /// Location of named schemas in the OpenAPI description.
 const SCHEMAS: &str = "/components/schemas";
 
-/// Returns the OpenAPI description of the given routes.
+/// Returns the OpenAPI description of these routes.
 pub(crate) fn describe_routes(routes: &[Route]) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = SCHEMAS.into();
@@ -28,7 +28,7 @@ pub(crate) fn describe_routes(routes: &[Route]) -> Value {
         paths.entry(route.path).or_default().insert(route.method.as_str().to_lowercase(), described);
     }
     let mut schemas = request_schemas.take_definitions(true);
-    // A type that is used in both requests and responses has a single schema.
+    // A type used in both requests and responses has a single schema.
     schemas.extend(answered.take_definitions(true));
     json!({
         "openapi": "3.1.0",
@@ -61,8 +61,7 @@ fn describe_route(
     let content = match route.content {
         ResponseContent::Json(shape) => json!({"application/json": {"schema": shape(answered)}}),
         ResponseContent::Text(media) => json!({media: {"schema": {"type": "string"}}}),
-        // Only newer OpenAPI versions can describe individual events, and most tools don't support these
-        // versions.
+        // Only newer OpenAPI versions can describe individual events, but most tools don't support those yet.
         ResponseContent::Events(shape) => {
             json!({"text/event-stream": {"schema": {"type": "string"}, "x-event-data": shape(answered)}})
         }

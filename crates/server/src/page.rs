@@ -1,4 +1,4 @@
-//! The web page, whose files are embedded in the binary. The page loads its data from the API.
+//! The web page. Its files are embedded in the binary, and it loads its data from the API.
 
 mod files;
 mod views;
@@ -23,13 +23,13 @@ pub(crate) use views::is_view;
 const METRICS_LABEL: &str = "page";
 
 /// Content security policy that allows only the page's own scripts and styles, and requests to this service.
-/// Text never becomes code, because the policy doesn't let scripts create markup from text.
+/// Text never becomes code, because scripts can't create markup from text.
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// Security headers for every page file.
 const SECURITY_HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CSP)),
-    // Browsers may cache the response, but must revalidate it on each use.
+    // Browsers may cache the response but must revalidate it on each use.
     (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
     (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
@@ -51,15 +51,15 @@ pub(crate) fn add_routes(mut router: Router, middleware: &Arc<Middleware>) -> Ro
     router
 }
 
-/// Returns true if a user opened the address in a browser. Browsers and programs receive different responses
-/// for an unknown address.
+/// Returns true if a user opened the URL in a browser. For an unknown URL, browsers get a different response
+/// than programs.
 pub(crate) fn is_navigation(request: &Request<Body>) -> bool {
     let accepted = request.headers().get_all(header::ACCEPT);
     let takes_pages = accepted.iter().any(|one| one.to_str().is_ok_and(|one| one.contains("text/html")));
     takes_pages && request.method() == Method::GET && !request.uri().path().starts_with("/api/")
 }
 
-/// Returns the page for an unknown address. The page itself then shows that the address does not exist.
+/// Returns the page for an unknown URL, on which the page itself says that it doesn't exist.
 pub(crate) fn not_found_page() -> Response<Body> {
     let mut answer = file_response(&INDEX, "", &HeaderMap::new());
     *answer.status_mut() = StatusCode::NOT_FOUND;

@@ -38,7 +38,7 @@ pub(crate) struct PageQuery {
 }
 
 impl PageQuery {
-    /// Parses the parameters. `list` identifies the list that the page belongs to.
+    /// Parses the parameters. `list` identifies the list that is paged through.
     pub fn parse<L: Serialize, P: DeserializeOwned>(&self, list: L) -> Result<PageRequest<L, P>, Problem> {
         let limit = parse_limit(self.limit)?;
         let after = self.page.as_deref().map(|word| decode_position(&list, word)).transpose()?;
@@ -57,7 +57,7 @@ pub(crate) struct PageRequest<L, P> {
 }
 
 impl<L: Serialize, P: Serialize + Ord> PageRequest<L, P> {
-    /// Returns the requested page. `items` contains all items of the list, sorted by position.
+    /// Returns the requested page. `items` are all items of the list, sorted by position.
     pub fn select<T>(&self, mut items: Vec<T>, position: impl Fn(&T) -> P) -> Page<T> {
         let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
         items.retain(|one| self.after.as_ref().is_none_or(|after| position(one) > *after));
@@ -90,7 +90,7 @@ pub(crate) fn encode_position(of: &impl Serialize, place: &impl Serialize) -> St
     BASE64_URL_SAFE_NO_PAD.encode(text)
 }
 
-/// Decodes a position. Returns an error if the position belongs to another list.
+/// Decodes a position. Fails if it is from another list.
 pub(crate) fn decode_position<T: DeserializeOwned>(of: &impl Serialize, word: &str) -> Result<T, Problem> {
     let foreign = || {
         Problem::bad_request(

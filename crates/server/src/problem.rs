@@ -144,7 +144,7 @@ impl Problem {
     }
 }
 
-/// Advice for a caller who is not allowed to approve.
+/// Advice for a caller who may not approve.
 const APPROVERS_ADVICE: &str = "ask one of the approvers in the message; a role is not enough";
 
 impl From<ServiceError> for Problem {
@@ -172,7 +172,7 @@ impl From<ServiceError> for Problem {
         };
         let problem = Self::new(code, error.to_string());
         match error {
-            // The default advice would suggest another role, but the caller's role is not the reason.
+            // The default advice would suggest another role, but that isn't the reason.
             ServiceError::NotAllowed { .. } => Self { next: APPROVERS_ADVICE.to_owned(), ..problem },
             ServiceError::NotAnOperation { id, is_run: true, .. } => {
                 Self { next: format!("use /api/v1/runs/{id}"), ..problem }

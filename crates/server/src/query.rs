@@ -47,12 +47,13 @@ impl<Q: JsonSchema + DeserializeOwned> QueryParser<Q> {
         Self { fields: fields.collect(), can_ignore_unknown: false, marker: PhantomData }
     }
 
-    /// Creates a parser for queries that are built by a third party, which may add parameters.
+    /// Creates a parser for queries built by a third party, which may add parameters.
     pub fn ignoring_unknown() -> Self {
         Self { can_ignore_unknown: true, ..Self::new() }
     }
 
-    /// Parses a query. Rejects unknown parameters, because the caller would not notice that they have no effect.
+    /// Parses a query. Rejects unknown parameters, because the caller would never notice that they have no
+    /// effect.
     pub fn parse(&self, query: Option<&str>) -> Result<Q, Problem> {
         let query = query.unwrap_or_default();
         if query.len() > QUERY_MAX {
@@ -95,12 +96,12 @@ fn present_schema() -> Value {
     json!({"not": {"enum": [null, []]}})
 }
 
-/// Returns a schema that matches objects in which both fields are set, for use in `not`.
+/// Returns a schema for objects in which both fields are set, for use in `not`.
 pub(crate) fn both_schema(one: &str, other: &str) -> Value {
     json!({"required": [one, other], "properties": {one: present_schema(), other: present_schema()}})
 }
 
-/// Returns schemas that match objects in which exactly one of the two fields is set, for use in `oneOf`.
+/// Returns schemas for objects in which exactly one of the two fields is set, for use in `oneOf`.
 pub(crate) fn exactly_one_schema(one: &str, other: &str) -> Value {
     let with = |name: &str| json!({"required": [name], "properties": {name: present_schema()}});
     json!([with(one), with(other)])

@@ -1,5 +1,4 @@
-//! Rate limits, implemented as token buckets. A bucket fills over time, and each request takes a token from
-//! its bucket.
+//! Rate limits, implemented as token buckets that fill over time.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -27,7 +26,7 @@ impl Bucket {
         self.tokens + passed * rate.per_second >= rate.burst
     }
 
-    /// Takes one token. If the bucket is empty, returns the time until a token is available.
+    /// Takes a token. If the bucket is empty, returns the time until the next is available.
     fn take_token(&mut self, rate: Rate, now: Instant) -> Result<(), Duration> {
         let passed = now.saturating_duration_since(self.refilled_at).as_secs_f64();
         self.tokens = (self.tokens + passed * rate.per_second).min(rate.burst);
@@ -41,10 +40,10 @@ impl Bucket {
     }
 }
 
-/// Maximum number of buckets before full buckets are removed. A full bucket is equivalent to a new bucket.
+/// Maximum number of buckets before full buckets are removed. A full bucket is as good as new.
 const BUCKETS_MAX: usize = 1024;
 
-/// Buckets by name, one for each token and each signed-in user.
+/// Buckets by name: one for each token and each signed-in user.
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     rate: Rate,
@@ -56,7 +55,7 @@ impl RateLimiter {
         Self { rate, buckets: Mutex::default() }
     }
 
-    /// Counts a request. If the request exceeds the limit, returns an error with the time to wait.
+    /// Counts a request. If it exceeds the limit, returns the time to wait as an error.
     pub fn count_request(&self, name: &str, now: Instant) -> Result<(), Duration> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         match buckets.get_mut(name) {
@@ -74,7 +73,7 @@ impl RateLimiter {
     }
 }
 
-/// Converts the result of [`RateLimiter::count_request`] to a problem that contains the time to wait.
+/// Converts the result of [`RateLimiter::count_request`] to a problem with the time to wait.
 pub(crate) fn check_rate(counted: Result<(), Duration>) -> Result<(), Problem> {
     counted.map_err(|wait| Problem::new(Code::TooOften, "too many requests").with_retry_after(wait))
 }

@@ -1,5 +1,4 @@
-//! Rows of the route table. Each row contains the path, the permissions, the request and response types, and
-//! the handler.
+//! Rows of the route table: path, permissions, request and response types, and handler.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -37,7 +36,7 @@ pub(crate) struct CheckedRequest {
 }
 
 impl CheckedRequest {
-    /// Returns the request with its parsed query and body, for a handler.
+    /// Returns the request for a handler, with its parsed query and body.
     fn into_call<Q, B>(self, query: Q, body: B) -> Call<Q, B> {
         Call {
             state: self.state,
@@ -58,8 +57,7 @@ pub(crate) struct Call<Q = NoParameters, B = NoParameters> {
     pub query: Q,
     pub body: B,
     pub caller: Caller,
-    /// Authentication of the caller. Handlers of long-lived responses check regularly that the authentication
-    /// is still valid.
+    /// Authentication of the caller. Handlers of long-lived responses check regularly that it is still valid.
     pub auth: AuthContext,
     /// Origin of the request.
     pub origin: RequestOrigin,
@@ -92,7 +90,7 @@ pub(crate) enum ResponseContent {
     Json(SchemaFn),
     /// Text with this media type.
     Text(&'static str),
-    /// Server-sent events. The data of each event is JSON that matches this schema.
+    /// Server-sent events. The data of each event is JSON with this schema.
     Events(SchemaFn),
 }
 
@@ -126,7 +124,7 @@ impl Route {
         Self { access: Access::Probe, ..self }
     }
 
-    /// Allows everyone. If the caller is authenticated, the response contains the caller's identity.
+    /// Allows everyone. The response identifies the caller, if authenticated.
     pub fn optional_auth(self) -> Self {
         Self { access: Access::OptionalAuth, ..self }
     }
@@ -154,7 +152,7 @@ where
     })
 }
 
-/// Creates a GET route whose response is not JSON.
+/// Creates a GET route whose response isn't JSON.
 pub(crate) fn get_route_as<Q, F, Fut>(text: RouteInfo, content: ResponseContent, handler: F) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
@@ -275,7 +273,7 @@ where
     }
 }
 
-/// Creates a POST route for signed events. `B` is the body type in the generic format.
+/// Creates a POST route for signed events. `B` is the body of the generic format.
 pub(crate) fn webhook_route<B, A, F, Fut>((path, id, summary): RouteInfo, handler: F) -> Route
 where
     B: JsonSchema,
@@ -339,8 +337,8 @@ pub(crate) fn text_response(
     answer
 }
 
-/// Marks a response as a download with this file name. Otherwise, the browser would display the response in
-/// place of Tidegate's page.
+/// Marks a response as a download under this file name. Otherwise, the browser would display it in place of
+/// Tidegate's page.
 pub(crate) fn as_download(mut answer: Response<Body>, file_name: &str) -> Response<Body> {
     let disposition = format!("attachment; filename=\"{file_name}\"");
     let disposition = HeaderValue::from_str(&disposition).ok();

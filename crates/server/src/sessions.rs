@@ -1,8 +1,8 @@
 //! Page sessions, which browsers use instead of a token for a few hours.
 //!
-//! The browser stores a secret in a cookie that scripts cannot read. The server stores only the secret's
-//! digest and the principal: either a token, or a user who was authenticated by a provider. Revoking a token
-//! ends its sessions. Sessions are stored only in memory, so they end with the process.
+//! The browser keeps a secret in a cookie that scripts can't read. The server only keeps its digest and the
+//! principal: a token, or a user authenticated by a provider. Revoking a token ends its sessions. Sessions
+//! live in memory only, so they end with the process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,19 +15,18 @@ use tokio::time::Instant;
 
 use crate::access::Person;
 
-/// Maximum lifetime of a session, which covers a working day.
+/// Maximum lifetime of a session, enough for a working day.
 pub(crate) const LIFETIME_MAX: Duration = Duration::from_secs(12 * 60 * 60);
-/// Maximum idle time of a session. A view with an event stream keeps the session active.
+/// Maximum idle time of a session. An open view with an event stream keeps it active.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
-/// Maximum number of sessions per token or user. Beyond this number, a new session replaces the least
-/// recently used session.
+/// Maximum number of sessions per token or user. Beyond that, a new session replaces the least recently used.
 const SESSIONS_PER_PRINCIPAL_MAX: usize = 32;
-/// Maximum number of sessions of all tokens and users.
+/// Maximum number of sessions of all tokens and users together.
 const SESSIONS_MAX: usize = 1024;
 /// Maximum length of a secret in bytes.
 const SECRET_MAX: usize = 128;
 
-/// Returns a random secret, or `None` if the system cannot provide random numbers.
+/// Returns a random secret, or `None` if the system can't provide random numbers.
 pub(crate) fn generate_secret() -> Option<String> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes).ok()?;
@@ -40,7 +39,7 @@ fn session_key(secret: &str) -> SessionKey {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// Token or user that a session belongs to.
+/// Token or user whose session this is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Principal {
     /// A token, by its digest.
@@ -55,7 +54,7 @@ pub(crate) struct Sessions(Mutex<HashMap<SessionKey, Session>>);
 
 struct Session {
     principal: Principal,
-    /// CSRF token, which a page must send in addition to the cookie, because browsers send cookies automatically.
+    /// CSRF token, which a page must send in addition to the cookie that browsers send by themselves.
     csrf: Arc<str>,
     expires_at: Instant,
     last_used_at: Instant,
@@ -88,8 +87,8 @@ impl Sessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates a session that lasts at most `lifetime` (capped at 12 h). Returns the session and its secret,
-    /// or `None` if the system cannot provide random numbers.
+    /// Creates a session that lasts at most `lifetime` (capped at 12 h). Returns it with its secret, or
+    /// `None` if the system can't provide random numbers.
     pub fn open(
         self: &Arc<Self>,
         principal: Principal,
@@ -120,7 +119,7 @@ impl Sessions {
         Some((open, secret))
     }
 
-    /// Returns the open session with the given secret.
+    /// Returns the open session with this secret.
     pub fn get(self: &Arc<Self>, secret: &str, now: Instant) -> Option<OpenSession> {
         if secret.len() > SECRET_MAX {
             return None;
@@ -146,7 +145,7 @@ fn remove_oldest(all: &mut HashMap<SessionKey, Session>, among: impl Fn(&Session
 }
 
 impl OpenSession {
-    /// Returns the token or user that the session belongs to.
+    /// Returns the token or user whose session this is.
     pub fn principal(&self) -> &Principal {
         &self.principal
     }
@@ -161,7 +160,7 @@ impl OpenSession {
         self.expires_at.saturating_duration_since(now)
     }
 
-    /// Returns true if the session is still open. Calling this function counts as using the session.
+    /// Returns true if the session is still open. Calling this counts as using it.
     pub fn is_active(&self, now: Instant) -> bool {
         let mut all = self.sessions.lock_sessions();
         let session = all.get_mut(&self.key).filter(|session| !session.is_expired(now));

@@ -11,15 +11,14 @@ use crate::limits::Limits;
 pub struct Settings {
     /// Address to listen on. Port 0 selects any free port.
     pub listen: SocketAddr,
-    /// Token file. Without a token file, callers on this machine have read access.
+    /// Token file. Without it, callers on this machine may read.
     pub tokens: Option<PathBuf>,
-    /// OpenID provider settings for signing in on the page. Without these settings, users can sign in only
-    /// with tokens.
+    /// OpenID provider settings for signing in on the page. Without them, users can only sign in with tokens.
     pub oidc: Option<PathBuf>,
-    /// User who started the process. If there is no token file, the server generates a token for this user
-    /// and denies access to all other users.
+    /// User who started the process. Without a token file, the server generates a token for this user and
+    /// denies access to everyone else.
     pub owner: Option<String>,
-    /// Webhook secrets: a file, or a folder of files. Without secrets, webhooks are disabled.
+    /// Webhook secrets: a file, or a folder of files. Without them, webhooks are disabled.
     pub webhooks: Option<PathBuf>,
     /// TLS certificate and key.
     pub tls: Option<TlsFiles>,
@@ -27,7 +26,7 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-/// TLS certificate and key in PEM. Both files are read again when they change.
+/// TLS certificate and key in PEM, read again when they change.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
     /// Certificate with its chain.
@@ -37,7 +36,7 @@ pub struct TlsFiles {
 }
 
 impl Settings {
-    /// Creates settings with the given address and default limits.
+    /// Creates settings with this address and default limits.
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             listen,

@@ -1,4 +1,4 @@
-//! Connections with a stall timeout. A connection is closed if the peer doesn't read for too long, or sends a
+//! Connections with a stall timeout. They are closed if the peer doesn't read for too long, or sends a
 //! request that the HTTP library would reject without a reason.
 
 use std::io::{self, IoSlice};
@@ -11,15 +11,15 @@ use tokio::time::{Sleep, sleep};
 
 use crate::framing::HeadParser;
 
-/// A connection that times out if the peer does not read.
+/// A connection that times out if the peer doesn't read.
 pub(crate) struct StallTimeout<S> {
     inner: S,
     stall_timeout: Duration,
-    /// Timer that runs while the peer is not reading.
+    /// Timer that runs while the peer isn't reading.
     timer: Option<Pin<Box<Sleep>>>,
     /// Parser that reads the same bytes as the HTTP library.
     head_parser: Option<HeadParser>,
-    /// Response to a rejected head; empty once it has been sent.
+    /// Response to a rejected head; empty once it was sent.
     rejection: Option<Vec<u8>>,
 }
 
@@ -46,10 +46,10 @@ impl<S> StallTimeout<S> {
 }
 
 impl<S: AsyncWrite + Unpin> StallTimeout<S> {
-    /// Sends the response to a rejected head. Returns the error that ends the connection.
+    /// Sends the response to a rejected head, and returns the error that ends the connection.
     fn reject(&mut self, cx: &mut Context<'_>) -> io::Error {
         let response = self.rejection.as_mut().map(std::mem::take).unwrap_or_default();
-        // If an earlier response is incomplete, the client would treat this response as part of it.
+        // Within an incomplete response, the client would take this for part of it.
         if self.timer.is_none() {
             // Nothing else is waiting to be sent, so the response fits in the send buffer.
             let _ = Pin::new(&mut self.inner).poll_write(cx, &response);
@@ -73,7 +73,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for StallTimeout<S> {
             into.set_filled(before.saturating_add(visible));
             this.rejection = Some(rejection.into_response());
             if visible > 0 {
-                // The server responds to earlier requests before it responds to the rejected request.
+                // Earlier requests are answered before the rejected request.
                 return Poll::Ready(Ok(()));
             }
         }

@@ -15,8 +15,8 @@ pub(crate) struct SubscriberProgress {
 }
 
 impl SubscriberProgress {
-    /// Loads the progress. A new subscriber starts after all recorded events. If the file cannot be read,
-    /// logs a warning and treats the subscriber as new.
+    /// Loads the progress. A new subscriber starts after all recorded events, and so does a subscriber whose
+    /// file can't be read, with a warning.
     pub async fn open(folder: &Path, name: &str, engine: &Engine) -> Result<Self, EngineError> {
         let recorded = engine.log_end().await?;
         let path = folder.join(format!("{name}.json"));
@@ -31,7 +31,7 @@ impl SubscriberProgress {
             }
         };
         let progress = Self { path, cursor };
-        // Create the file now. Otherwise, the subscriber would count as new again when the process restarts.
+        // Create the file now, or the subscriber would count as new again after a restart.
         progress.write().await;
         Ok(progress)
     }
@@ -54,7 +54,7 @@ impl SubscriberProgress {
     }
 }
 
-/// Removes the progress of all subscribers that are not in `named`.
+/// Removes the progress of all subscribers that aren't in `named`.
 pub(crate) fn remove_other_progress(folder: &Path, named: BTreeSet<&str>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {

@@ -1,4 +1,4 @@
-//! TLS with a certificate and key from files, which are read again when they change.
+//! TLS with a certificate and key from files, read again when they change.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::error::ServerError;
 use crate::settings::TlsFiles;
 
-/// Minimum interval between checks of the files. The files are checked when a connection is opened.
+/// Minimum interval between checks of the files, which happen when a connection is opened.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Permission bits that allow other users to write, or everyone to read.
 const OTHERS_WRITE: u32 = 0o022;
@@ -45,7 +45,7 @@ impl Tls {
     }
 
     /// Returns the configuration for a new connection. If the files have become unusable, their previous
-    /// content remains in effect.
+    /// content stays in effect.
     pub fn config(&self, now: Instant) -> Arc<ServerConfig> {
         let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_duration_since(read.checked_at) >= CHECK_INTERVAL {
@@ -53,8 +53,8 @@ impl Tls {
             let from = file_versions(&self.files);
             if from != read.versions {
                 match self::load_config(&self.files) {
-                    // While both files are being replaced, one file may be newer than the other. The next
-                    // check reads both files again.
+                    // While both files are being replaced, they may not match. The next check reads both
+                    // again.
                     Ok(config) => (read.config, read.versions) = (config, from),
                     Err(error) => {
                         tracing::warn!(%error, "failed to reload the certificate; the previous certificate remains in use")

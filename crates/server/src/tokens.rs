@@ -24,19 +24,19 @@ use crate::access::{Caller, Role};
 use crate::error::ServerError;
 use crate::sessions::OpenSession;
 
-/// Minimum length of a plain-text token in bytes. Random text of this length cannot be guessed.
+/// Minimum length of a plain-text token in bytes, enough that random text can't be guessed.
 const TOKEN_MIN: usize = 24;
 /// Maximum length of a token in bytes.
 const TOKEN_MAX: usize = 1024;
 /// Maximum length of a name in bytes.
 const NAME_MAX: usize = 64;
-/// Reserved names. In records and lists of approvers, they represent any approver other than the requester,
+/// Reserved names. In records and lists of approvers, they stand for any approver other than the requester,
 /// automated syncs, and the progressive syncs of ApplicationSets.
 const RESERVED_NAMES: [&str; 3] =
     [approval::OTHERS_APPROVER, "automated", rollout_operation::ROLLOUT_REQUESTER];
 /// Maximum size of the file in bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// Minimum interval between checks of the file. The file is checked while requests arrive or responses are in
+/// Minimum interval between checks of the file, which happen while requests arrive or responses are in
 /// progress.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Permission bits that allow other users to write, or everyone to read.
@@ -44,7 +44,7 @@ const OTHERS_WRITE: u32 = 0o022;
 const ALL_READ: u32 = 0o004;
 const PERMISSION_BITS: u32 = 0o777;
 
-/// Tokens from a file, or the token that was generated for this process.
+/// Tokens from a file, or the token generated for this process.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     /// Path of the file, or `None` for the generated token.
@@ -56,7 +56,7 @@ pub(crate) struct Tokens {
 struct LoadedTokens {
     tokens: Arc<[TokenEntry]>,
     version: Option<FileVersion>,
-    /// Version of the file that could not be read and was already reported.
+    /// Version of the file whose read failure was already reported.
     failed_version: Option<Option<FileVersion>>,
     checked_at: Instant,
 }
@@ -88,8 +88,7 @@ impl Tokens {
         Ok(Self { path: Some(path.to_owned()), loaded: Mutex::new(read) })
     }
 
-    /// Creates a set with a single token, which has the operator role and is for the user who started this
-    /// process.
+    /// Creates a set with a single token: for the user who started this process, with the operator role.
     pub fn for_owner(name: &str, token: &str) -> Self {
         let caller = Caller { name: name.to_owned(), role: Role::Operator };
         let known = TokenEntry { caller, digest: Sha256::digest(token.as_bytes()).into() };
@@ -102,8 +101,7 @@ impl Tokens {
         Self { path: None, loaded: Mutex::new(read) }
     }
 
-    /// Returns the caller who owns the token, and a context that can check later whether the token is still
-    /// valid.
+    /// Returns the caller who owns the token, and a context that can tell later if the token is still valid.
     pub fn authenticate(self: &Arc<Self>, token: &str, now: Instant) -> Option<(Caller, AuthContext)> {
         if token.len() > TOKEN_MAX {
             return None;
@@ -113,9 +111,9 @@ impl Tokens {
         Some((caller, AuthContext { token: Some((Arc::clone(self), digest)), session: None }))
     }
 
-    /// Returns the caller who owns the token with the given digest.
+    /// Returns the caller who owns the token with this digest.
     pub fn find_caller(&self, digest: &[u8; 32], now: Instant) -> Option<Caller> {
-        // Compare all tokens, even after a match, so that timing reveals nothing about the tokens.
+        // Compare all tokens, even after a match, so that timing reveals nothing about them.
         let mut found = None;
         for known in self.current(now).iter() {
             if is_same_digest(&known.digest, digest) {
@@ -125,8 +123,8 @@ impl Tokens {
         found
     }
 
-    /// Returns the tokens in the file. If the file cannot be read, the previous tokens remain valid. If the
-    /// file was deleted, all tokens become invalid.
+    /// Returns the tokens in the file. If it can't be read, the previous tokens remain valid. If it was
+    /// deleted, all tokens become invalid.
     fn current(&self, now: Instant) -> Arc<[TokenEntry]> {
         let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(path) = &self.path else { return Arc::clone(&read.tokens) };
@@ -175,12 +173,12 @@ impl AuthContext {
         Self { token: None, session: None }
     }
 
-    /// Returns the context for a session that was opened with a token.
+    /// Returns the context for a session opened with a token.
     pub fn for_token_session(tokens: &Arc<Tokens>, digest: [u8; 32], session: OpenSession) -> Self {
         Self { token: Some((Arc::clone(tokens), digest)), session: Some(session) }
     }
 
-    /// Returns the context for the session of a user who was authenticated by a provider.
+    /// Returns the context for the session of a user authenticated by a provider.
     pub fn for_person(session: OpenSession) -> Self {
         Self { token: None, session: Some(session) }
     }

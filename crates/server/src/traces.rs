@@ -6,9 +6,9 @@
 //!                                                                  └──▶ SubscriberProgress
 //! ```
 //!
-//! Spans are derived from a finished operation's log, so the trace is complete even if the process crashed in
-//! the meantime. Spans are sent at least once, always with the same IDs. Spans that a collector has not
-//! accepted exist only in the log, so a failing collector neither uses up memory nor delays operations.
+//! Spans are derived from a finished operation's log, so a trace is complete even after a crash. They are
+//! sent at least once, always with the same IDs. Until a collector accepts them, they exist only in the log,
+//! so a failing collector neither uses up memory nor delays operations.
 
 mod collector;
 mod collector_client;
@@ -33,15 +33,14 @@ use crate::subscriber_progress::{SubscriberProgress, remove_other_progress};
 
 pub use self::collector::{Collector, CollectorError};
 
-/// Name of the file that stores the export progress.
+/// Name of the file with the export progress.
 const PROGRESS_NAME: &str = "collector";
 /// Maximum number of spans in one request.
 const SPANS_MAX: usize = 512;
-/// Maximum number of operations to send together, and maximum time that an operation waits for other
-/// operations.
+/// Maximum number of operations to send together, and maximum time that an operation waits for others.
 const BATCH_MAX: usize = 64;
 const BATCH_DELAY_MAX: Duration = Duration::from_secs(1);
-/// Maximum number of events without a trace before the progress is written to disk.
+/// Maximum number of events without a trace before progress is written to disk.
 const SKIPPED_EVENTS_MAX: u32 = 1024;
 
 /// Running trace exporter. Dropping this value stops it.
@@ -56,10 +55,9 @@ impl Drop for TraceExporter {
 }
 
 impl TraceExporter {
-    /// Starts sending traces to the collector. This includes all operations that end from now on, and
-    /// finished operations that the collector has not accepted yet. `folder` stores the progress. A collector
-    /// that is new, or that was not configured for some time, does not receive operations that ended before
-    /// this call.
+    /// Starts sending traces to the collector: for all operations that finish from now on, and for those that
+    /// it hasn't accepted yet. `folder` stores the progress. A collector that is new, or wasn't configured
+    /// for a while, doesn't get operations that finished before this call.
     ///
     /// # Errors
     ///
@@ -77,8 +75,8 @@ impl TraceExporter {
         let progress = SubscriberProgress::open(folder, PROGRESS_NAME, engine).await?;
         let (engine, applications) = (engine.clone(), queries.wait_for_applications());
         let sending = tokio::spawn(async move {
-            // The spans contain each operation's project, and projects are not available before the
-            // applications are managed.
+            // The spans include each operation's project, which isn't known until the applications are
+            // managed.
             if let Some(service) = applications.await {
                 let client = CollectorClient::new(collector);
                 ExportTask { engine, service, progress, client, spans: Vec::new() }.run().await;

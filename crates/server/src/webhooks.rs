@@ -1,5 +1,5 @@
-//! Webhooks that Git servers call for pushes and pull requests. This module authenticates events and converts
-//! them to pushes and changes.
+//! Webhooks that Git servers call for pushes and pull requests. Authenticates events and converts them to
+//! pushes and changes.
 //!
 //! ```text
 //! head ─ identify_sender ──▶ body ─ verify_body ──▶ parse_event ──▶ deliver_event ──▶
@@ -48,8 +48,8 @@ pub(crate) struct WebhookResult {
     applications: u64,
 }
 
-/// Delivers an event to the application service. Does not wait if the process hasn't loaded its applications
-/// yet, because all applications are compared after loading.
+/// Delivers an event to the application service. Doesn't wait if the applications haven't been loaded yet,
+/// because all of them are compared after loading.
 pub(crate) async fn deliver_event(
     state: Arc<AppState>,
     webhook_event: WebhookEvent,
@@ -68,12 +68,12 @@ pub(crate) struct Webhooks {
     /// Location of the secrets, or `None` if webhooks are disabled.
     secrets: Option<PathBuf>,
     rate_limiter: RateLimiter,
-    /// Permits for reading bodies from senders that are not authenticated yet.
+    /// Permits for reading bodies from senders that aren't authenticated yet.
     body_permits: Semaphore,
     body_timeout: Duration,
 }
 
-/// Sender of an event, identified by the request head.
+/// Sender of an event, as far as the request head tells.
 pub(crate) struct Sender {
     provider: Provider,
     event: String,
@@ -81,8 +81,8 @@ pub(crate) struct Sender {
 }
 
 impl Webhooks {
-    /// Opens the webhook secrets in a file or folder. The secrets are read again for each event, so that they
-    /// can be rotated.
+    /// Opens the webhook secrets in a file or folder. They are read again for each event, so that they can be
+    /// rotated.
     pub fn open(secrets: Option<&Path>, limits: &Limits) -> Result<Self, ServerError> {
         if let Some(path) = secrets {
             // Report errors in the secrets at startup.
@@ -96,7 +96,7 @@ impl Webhooks {
         })
     }
 
-    /// Identifies the sender of an event from the request head. Verifies all proofs that the head contains.
+    /// Identifies the sender of an event from the request head, and verifies all proofs in it.
     pub fn identify_sender(&self, headers: &HeaderMap, now: Instant) -> Result<Sender, Problem> {
         check_rate(self.rate_limiter.count_request("", now))?;
         let provider = Provider::from_headers(headers)?;
@@ -123,7 +123,7 @@ impl Webhooks {
 }
 
 impl Sender {
-    /// Rejects a body that cannot be authenticated.
+    /// Rejects a body that can't be authenticated.
     pub fn verify_body(&self, body: &Bytes) -> Result<(), Problem> {
         if self.proof.is_valid_for(body) { Ok(()) } else { Err(proof::authentication_problem(self.provider)) }
     }

@@ -1,16 +1,15 @@
 //! Time across restarts.
 //!
-//! A running process measures time instead of reading the wall clock. The time between two processes on the
-//! same machine is also measured: the `clock` file in the state directory maps operation time to machine
-//! uptime.
+//! A running process measures time instead of reading the wall clock. Between two processes on the same
+//! machine, time is measured, too: the `clock` file in the state directory maps operation time to uptime.
 //!
 //! ```text
 //! clock     boot id | milliseconds since boot | milliseconds since 1970 | first digits of the SHA-256 of these
 //! ```
 //!
-//! After a reboot, or on another machine, only the wall clock shows how much time has passed. A wall clock
-//! that has gone backwards isn't trusted. If no operation is open, nothing depends on the measured time, and
-//! the wall clock is used.
+//! After a reboot, or on another machine, only the wall clock tells how much time has passed. It isn't
+//! trusted if it has gone backwards. If no operation is open, nothing depends on the measured time, and the
+//! wall clock is used.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -28,7 +27,7 @@ use crate::notices::Notices;
 use crate::operations;
 use crate::state_dir::StateDir;
 
-/// Tolerated difference between the clocks. System clocks are constantly corrected by small amounts.
+/// Tolerated difference between the clocks, because system clocks are constantly corrected by small amounts.
 const TOLERANCE: Duration = Duration::from_secs(5);
 /// Maximum size of the file in bytes.
 const BYTES_MAX: u64 = 1024;
@@ -48,7 +47,7 @@ enum StoredMark {
     Missing,
     /// A valid time.
     Mark(ClockMark),
-    /// An invalid or unreadable file. For example, a power failure may leave an empty file.
+    /// An invalid or unreadable file, such as the empty file that a power failure may leave.
     Invalid,
 }
 
@@ -57,15 +56,15 @@ enum StoredMark {
 enum ClockComparison {
     /// The wall clock matches the measured time.
     InAgreement,
-    /// The wall clock was set forward by this amount. Operations continue with the measured time.
+    /// The wall clock was set forward by this amount. Operations continue with measured time.
     Ahead(Timestamp, Duration),
     /// The wall clock was set back by this amount, or the state directory moved to a machine whose clock is
     /// behind.
     Behind(Timestamp, Duration),
 }
 
-/// Sets this process's clock from the file that earlier processes wrote. Warns if the clock differs from the
-/// wall clock.
+/// Sets this process's clock from the file that earlier processes wrote. Warns if it differs from the wall
+/// clock.
 ///
 /// # Errors
 ///
@@ -111,7 +110,7 @@ pub fn write_mark(state_dir: &StateDir) {
     let Some(uptime) = Uptime::now() else { return };
     let mark = ClockMark { uptime, time: SystemClock.now() };
     let path = state_dir.clock();
-    // If the file is missing, the next process uses the wall clock.
+    // Without the file, the next process uses the wall clock.
     if let Err(error) = files::replace_file(&path, &mark.to_line()) {
         tracing::warn!(%error, path = %path.display(), "failed to store the time for later processes");
     }

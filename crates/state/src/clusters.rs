@@ -1,5 +1,5 @@
-//! Clusters for commands. Selects the cluster according to the arguments, and reconnects to a recorded
-//! operation's cluster.
+//! Clusters for commands: selects the cluster from the arguments, and reconnects to the cluster of a recorded
+//! operation.
 //!
 //! ```text
 //! arguments ───────────▶ select_cluster ──▶ SelectedCluster ──▶ Clusters ──▶ Session
@@ -25,11 +25,10 @@ use crate::simulated;
 use crate::state_dir::StateDir;
 use crate::user;
 
-/// Default namespace for objects that don't specify one, if neither the arguments nor the kubeconfig set a
-/// namespace.
+/// Namespace for objects that don't specify any, if neither the arguments nor the kubeconfig set it.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Options for connecting to a real cluster. Options that are not set come from the kubeconfig.
+/// Options for connecting to a real cluster. Those that aren't set come from the kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
     /// Kubeconfig file. It takes precedence over the `KUBECONFIG` variable, the file in the home directory,
@@ -47,8 +46,8 @@ pub struct Connection {
 
 /// Cluster that the arguments select. A real cluster has already responded to a request.
 pub enum SelectedCluster {
-    /// The simulated cluster in the state directory. It is opened together with the operation log, whose lock
-    /// protects it.
+    /// The simulated cluster in the state directory, which is opened together with the operation log, whose
+    /// lock protects it.
     Simulated,
     /// A real cluster.
     Real(ConnectedCluster),
@@ -83,9 +82,8 @@ impl SelectedCluster {
         }
     }
 
-    /// Opens the cluster for a read-only command. The caller must hold the returned lock while it uses the
-    /// cluster. If there is no state directory, the simulated cluster is empty and doesn't leave any files
-    /// behind.
+    /// Opens the cluster for a read-only command. The returned lock must be held while the cluster is used.
+    /// Without a state directory, the simulated cluster is empty and leaves no files behind.
     pub async fn open_read_only(
         &self,
         state_dir: &StateDir,
@@ -95,7 +93,7 @@ impl SelectedCluster {
         match self {
             Self::Real(connected) => Ok((Arc::new(connected.cluster.clone()), None)),
             Self::Simulated if state_dir.cluster().is_dir() => {
-                // The log's lock ensures that only one process at a time has the cluster open.
+                // The log's lock ensures that only one process at a time uses the cluster.
                 let lock = log::open_locked(state_dir, notices, is_process_running).await?;
                 let cluster = simulated::open(state_dir, &lock, notices).await?;
                 Ok((Arc::new(cluster), Some(lock)))
@@ -113,8 +111,8 @@ pub fn offline_namespace(given: Option<&str>) -> String {
     SelectedCluster::Simulated.namespace(given)
 }
 
-/// Selects the cluster: the simulated cluster if there are no connection options, otherwise a real cluster,
-/// which must respond.
+/// Selects the simulated cluster if there are no connection options, otherwise a real cluster, which must
+/// respond.
 pub async fn select_cluster(
     connection: Option<&Connection>,
     notices: &dyn Notices,
@@ -125,14 +123,14 @@ pub async fn select_cluster(
     Ok(SelectedCluster::Real(connected))
 }
 
-/// Prepares a second connection to a cluster, so that calls on the first connection don't delay calls on the
-/// second. Doesn't call the API server.
+/// Prepares a second connection to a cluster, so that calls on either don't delay the other. Doesn't call the
+/// API server.
 pub async fn open_second_connection(connection: &Connection) -> Result<Arc<dyn Cluster>, ServiceError> {
     Ok(Arc::new(prepare_connection(connection).await?.cluster))
 }
 
 /// Reconnects to a recorded operation's cluster, using the connection options. Rejects a different server. If
-/// the server now belongs to a different cluster, only permits the actions that `purpose` allows.
+/// the server now serves a different cluster, only permits the actions that `purpose` allows.
 async fn reconnect(
     operation: OperationId,
     recorded: &Destination,
@@ -157,8 +155,8 @@ async fn reconnect(
         request_timeout: args.request_timeout,
     };
     let mut connected = prepare_connection(&args).await?;
-    // Compare the addresses before sending anything, because neither requests nor credentials may be sent to
-    // a different cluster.
+    // Compare the URLs before sending anything, because neither requests nor credentials may go to a
+    // different cluster.
     if !connected.destination.is_same_cluster(recorded) {
         return Err(ServiceError::DifferentCluster {
             operation,
@@ -178,13 +176,13 @@ async fn reconnect(
 pub enum ReconnectPurpose {
     /// Resume the operation.
     Resume,
-    /// Terminate the operation. Its remaining deletions are bound to the operation's ID, so they can't harm a
-    /// cluster that has replaced the original cluster.
+    /// Terminate the operation. Its remaining deletions are bound to its ID, so they can't harm a cluster
+    /// that has taken the original's place.
     Terminate,
 }
 
-/// Connects to the cluster and determines its identity before anything is recorded, so that failures are
-/// reported early.
+/// Connects to the cluster and determines its identity before anything is recorded, so that failures surface
+/// early.
 async fn read_identity(
     connected: &mut ConnectedCluster,
     approach: &ConnectionAttempt,
@@ -235,7 +233,7 @@ async fn prepare_connection(args: &Connection) -> Result<ConnectedCluster, Servi
     Ok(ConnectedCluster { destination, cluster, namespace })
 }
 
-/// Makes a kubeconfig path absolute, so that later commands in other directories can find the file.
+/// Makes a kubeconfig path absolute, so that later commands find the file from other directories.
 fn absolute_path(path: &Path) -> Result<String, ServiceError> {
     let full = std::path::absolute(path).map_err(|source| ServiceError::Io {
         action: "find",
@@ -245,7 +243,7 @@ fn absolute_path(path: &Path) -> Result<String, ServiceError> {
     Ok(full.to_string_lossy().into_owned())
 }
 
-/// A connection attempt in progress. Other tasks can use this value to find the cause of a delay.
+/// A connection attempt in progress, through which other tasks can find out the cause of a delay.
 #[derive(Default)]
 pub struct ConnectionAttempt(Mutex<Option<KubeCluster>>);
 
@@ -260,7 +258,7 @@ impl ConnectionAttempt {
     }
 }
 
-/// An engine's clusters, by the identity that operations record.
+/// An engine's clusters, by the identity recorded in operations.
 #[derive(Clone, Default)]
 pub struct Clusters {
     /// True if the simulated cluster is included.
@@ -270,8 +268,8 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// Adds an operation's cluster, if it is missing. Other tasks can observe the connection attempt through
-    /// `approach`.
+    /// Adds an operation's cluster, if it is missing. `approach` lets other tasks observe the connection
+    /// attempt.
     pub async fn add(
         &mut self,
         operation: OperationId,

@@ -1,4 +1,4 @@
-//! User-defined health rules, which are loaded from folders or objects and stored for operations.
+//! User-defined health rules, loaded from folders or objects and stored for operations.
 //!
 //! ```text
 //! folder, ConfigMap, Flux Kustomization ────▶ LoadedRules ─▶ HealthRules ─▶ engine
@@ -7,8 +7,8 @@
 //!                                                    STATE_DIR/customizations/
 //! ```
 //!
-//! If a rule is invalid, objects of its kind have the health Unknown. Falling back to another rule could open
-//! a gate by mistake. A rule whose kind can't be determined is skipped with a warning.
+//! If a rule is invalid, objects of its kind have the health Unknown, because falling back to another rule
+//! could open a gate by mistake. A rule whose kind can't be determined is skipped with a warning.
 
 mod stored_rules;
 
@@ -27,12 +27,11 @@ use crate::files;
 
 pub use stored_rules::{load_rules, store_rules};
 
-/// Key that contains all customizations in older versions of Argo CD.
+/// Key with all customizations in older versions of Argo CD.
 const LEGACY_KEY: &str = "resource.customizations";
 /// Maximum folder depth of scripts. The levels are group and kind.
 const DEPTH_MAX: usize = 2;
-/// Maximum size of a file in bytes. For a script that is too long but doesn't exceed this size, the error
-/// message is more specific.
+/// Maximum size of a file in bytes. Scripts that are too long but below this size get a more specific error.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Loaded rules, and warnings about them.
@@ -42,8 +41,8 @@ pub struct LoadedRules {
     rules: Vec<UserRule>,
     /// Warnings about rules that were skipped or interpreted differently.
     pub warnings: Vec<String>,
-    /// Links that point outside the folder. They aren't followed, because rules are programs and must be
-    /// inside the folder.
+    /// Links that point outside the folder. They aren't followed, because rules are programs and must come
+    /// from inside the folder.
     pub outside_links: Vec<PathBuf>,
 }
 
@@ -54,7 +53,7 @@ impl LoadedRules {
     }
 
     /// Converts the loaded rules to rules for assessing health. If two rules apply to the same kind, neither
-    /// is used, and objects of this kind have the health Unknown.
+    /// is used, and its objects have the health Unknown.
     pub fn into_rules(self) -> HealthRules {
         HealthRules::with_rules_lenient(self.rules)
     }
@@ -92,7 +91,7 @@ impl LoadedRules {
         found
     }
 
-    /// Loads the rule from a file. `place` is the file's path within the folder.
+    /// Loads the rule from a file. `place` is its path within the folder.
     fn add_file(&mut self, path: &Path, place: &str, file: &str) {
         let shown = path.display().to_string();
         let Some(target) = target_of_path(place, file) else {
@@ -120,8 +119,8 @@ impl LoadedRules {
         self.warnings.push(format!("ignoring a health rule: {error}"));
     }
 
-    /// Loads the rules from ConfigMaps and Flux Kustomizations, and ignores other objects. `from` describes
-    /// the origin of the objects.
+    /// Loads the rules from ConfigMaps and Flux Kustomizations, ignoring other objects. `from` says where the
+    /// objects come from.
     pub fn from_objects<'o>(from: &str, objects: impl IntoIterator<Item = &'o Object>) -> Self {
         let mut found = Self::default();
         for object in objects {
@@ -156,8 +155,7 @@ impl LoadedRules {
         }
     }
 
-    /// Loads `resource.customizations`, which is YAML that maps kinds or patterns to `health.lua` and other
-    /// fields.
+    /// Loads `resource.customizations`, YAML that maps kinds or patterns to `health.lua` and other fields.
     fn add_legacy_rules(&mut self, name: &str, text: &str) {
         let all: BTreeMap<String, Value> = match serde_saphyr::from_str(text) {
             Ok(all) => all,

@@ -21,7 +21,7 @@ pub enum ServiceError {
         #[from]
         source: ConnectError,
     },
-    /// The connection now leads to a cluster other than the operation's.
+    /// The connection now leads to a different cluster than the operation's.
     #[error(
         "operation {operation} was started on the {recorded}, but the current cluster is the {found}; an operation can resume only where \
          it was started: select its cluster with --context or --kubeconfig"
@@ -100,16 +100,16 @@ pub enum ServiceError {
         /// Matching runs, each with its ApplicationSet.
         matches: Vec<String>,
     },
-    /// The current state does not allow the request.
+    /// The current state doesn't allow the request.
     #[error("{message}")]
     Refused {
         /// Reason for the rejection, and what to do about it.
         message: String,
     },
-    /// The user isn't allowed to make the request, even with a sufficient role.
+    /// The user may not make the request, whatever their role.
     #[error("{message}")]
     NotAllowed {
-        /// Reason for the rejection, and the users who are allowed to make the request.
+        /// Reason for the rejection, and who is allowed to make the request.
         message: String,
     },
     /// No stored plan matches.
@@ -120,7 +120,7 @@ pub enum ServiceError {
         /// Existing plans, or the expected format of a hash.
         why: String,
     },
-    /// According to the running process, the request is invalid or its subject doesn't exist.
+    /// According to the running process, the request is invalid or is about something that doesn't exist.
     #[error("{message}")]
     BadInput {
         /// Description of the problem, and the existing subjects.
@@ -135,9 +135,9 @@ pub enum ServiceError {
     /// A cluster returned an error.
     #[error("{message}")]
     Cluster {
-        /// Name of the cluster, and the error that it returned.
+        /// Name of the cluster, and its error.
         message: String,
-        /// True if a retry may succeed even if nothing changes.
+        /// True if a retry may succeed although nothing changes.
         is_transient: bool,
     },
     /// A file or folder in the state directory isn't accessible.
@@ -158,7 +158,7 @@ pub enum ServiceError {
         /// Description of the problem.
         problem: String,
     },
-    /// The process that owns the state directory doesn't respond.
+    /// The process that owns the state directory isn't responding.
     #[error(
         "the process that uses {} does not respond: it hangs or was stopped by a signal; continue it (`kill -CONT`), or restart it",
         state_dir.display()
@@ -195,16 +195,14 @@ pub enum ServiceError {
 }
 
 impl From<NameError> for ServiceError {
-    /// Converts the error. The input is wrong rather than the state of the system, so every command exits with
-    /// code 2.
+    /// Converts the error. The input is wrong, not the system, so every command exits with code 2.
     fn from(error: NameError) -> Self {
         Self::BadInput { message: error.to_string() }
     }
 }
 
 impl ServiceError {
-    /// Creates an error from a cluster's message. If the message already mentions the server, adds only the
-    /// context.
+    /// Creates an error from a cluster's message. If it already mentions the server, adds only the context.
     pub fn from_cluster_message(cluster: &Destination, message: &str) -> Self {
         let message = match cluster {
             Destination::Kubernetes { server, context, .. } if message.contains(server.as_str()) => {
@@ -224,7 +222,7 @@ impl ServiceError {
         Self::from_cluster_message(cluster, &error.to_string()).with_transient(passes)
     }
 
-    /// Sets whether retrying a failed call may succeed even if nothing changes.
+    /// Sets whether retrying a failed call may help although nothing changes.
     pub fn with_transient(self, is_transient: bool) -> Self {
         match self {
             Self::Cluster { message, .. } => Self::Cluster { message, is_transient },
@@ -232,7 +230,7 @@ impl ServiceError {
         }
     }
 
-    /// Returns true if a retry may succeed even if nothing changes.
+    /// Returns true if a retry may succeed although nothing changes.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Cluster { is_transient: true, .. })
     }
@@ -257,7 +255,7 @@ pub enum ErrorCategory {
     BadInput,
     /// The operation can be resumed.
     NotFinished,
-    /// The current state does not allow the request, but the state may change.
+    /// The current state doesn't allow the request, but that may change.
     Refused,
 }
 

@@ -1,5 +1,5 @@
-//! Removes other users' access to files in a state directory. Earlier versions of Tidegate created files
-//! according to the user's umask, and Kubernetes volumes may give access to their group.
+//! Revokes other users' access to files in a state directory. Earlier versions of Tidegate left it to the
+//! umask, and Kubernetes volumes may give access to their group.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -17,9 +17,8 @@ pub const OTHERS: u32 = 0o077;
 /// Permission bits that allow group and other users to write.
 pub const WRITE_BY_OTHERS: u32 = 0o022;
 
-/// Removes other users' access to the content of a state directory. The caller has already restricted the
-/// directory itself. `was_open` is true if other users had access to the directory. Reports only files that
-/// other users could modify.
+/// Revokes other users' access to the content of a state directory, which the caller has already restricted.
+/// `was_open` is true if others had access to the directory. Reports only files that they could modify.
 pub fn remove_access_of_others(
     root: &Path,
     was_open: bool,
@@ -27,8 +26,8 @@ pub fn remove_access_of_others(
 ) -> Result<(), ServiceError> {
     let mut closed = PermissionFix::default();
     for path in list_entries(root) {
-        // There may be many blobs. Skip them if other users had no access to a folder above them, because the
-        // blobs were never reachable.
+        // There may be many blobs. Skip them if a folder above them was closed to other users, who then never
+        // had access.
         closed.fix_tree(&path, was_open || !path.ends_with("blobs"))?;
     }
     let Some((first, mode)) = closed.reported.first() else { return Ok(()) };
@@ -51,8 +50,8 @@ struct PermissionFix {
 }
 
 impl PermissionFix {
-    /// Restricts a path, and then the content of a folder. A folder is restricted before its content is
-    /// listed, so that no other user can put a link there in the meantime.
+    /// Restricts a path, and then a folder's content. The folder comes first, so that no other user can put a
+    /// link there in the meantime.
     fn fix_tree(&mut self, path: &Path, with_files: bool) -> Result<(), ServiceError> {
         let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
         if !found.is_dir() && !found.is_file() {
@@ -94,7 +93,7 @@ impl PermissionFix {
     }
 }
 
-/// Returns a folder's content, sorted. Skips an unreadable folder, because the folder's user reports the
+/// Returns a folder's content, sorted. Skips an unreadable folder, because whatever uses it reports the
 /// error.
 fn list_entries(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> =

@@ -1,4 +1,4 @@
-//! Reads files that users have written, and replaces small files in a state directory.
+//! Reads files written by users, and replaces small files in a state directory.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -8,8 +8,8 @@ fn invalid_file_error(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
-/// Returns the content of a regular file, up to a maximum size. Never opens other kinds of files, because
-/// opening such a file could block forever.
+/// Returns the content of a regular file, up to a maximum size. Never opens any other kind of file, because
+/// that could block forever.
 ///
 /// # Errors
 ///
@@ -34,13 +34,13 @@ pub fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 /// Returns an error if the new content can't be written. The file hasn't changed then.
 pub fn replace_file(path: &Path, content: &str) -> io::Result<()> {
     let new = path.with_extension("new");
-    // Opening an existing special file could block forever, so remove it.
+    // Remove any special file, because opening it could block forever.
     let _ = fs::remove_file(&new);
     File::create_new(&new)?.write_all(content.as_bytes())?;
     fs::rename(&new, path)
 }
 
-/// Returns the content of a text file, in the same way as [`read_file`].
+/// Returns the content of a text file, like [`read_file`].
 ///
 /// # Errors
 ///

@@ -25,8 +25,7 @@ pub fn parse_gates(text: &str) -> Result<GateDefinitions, Vec<String>> {
     Err(wrong.iter().map(ToString::to_string).collect())
 }
 
-/// Gate definitions for a long-lived process, or none. The file is read again whenever the definitions are
-/// used.
+/// Gate definitions for a long-lived process, if any. The file is read again on each use.
 #[derive(Clone, Debug, Default)]
 pub struct GateFile {
     path: Option<PathBuf>,
@@ -35,7 +34,7 @@ pub struct GateFile {
 }
 
 impl GateFile {
-    /// Opens the definitions at a path. A relative path keeps referring to the same file even if the current
+    /// Opens the definitions at a path. A relative path keeps referring to the same file if the current
     /// directory changes.
     ///
     /// # Errors

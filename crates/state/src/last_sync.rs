@@ -1,6 +1,5 @@
-//! An Application's last sync in the log, used to delete the Application if its manifests aren't available.
-//! If a completed deletion followed the sync, the deletion is used instead, because its hooks have already
-//! run.
+//! An Application's last sync in the log, for deleting it if its manifests aren't available. If a completed
+//! deletion followed, that is used instead, because its hooks have already run.
 
 use std::sync::Arc;
 
@@ -28,9 +27,8 @@ pub struct LastSync {
     pub is_deletion: bool,
 }
 
-/// Returns an Application's last sync on a cluster, or the deletion that followed the sync. Returns `None` if
-/// the log contains neither of them with its details. `open` is the log if it is already open; otherwise, a
-/// copy of the log is read.
+/// Returns an Application's last sync on a cluster, or the deletion that followed it. Returns `None` if the
+/// log has no details of either. Without an `open` log, a copy of it is read.
 ///
 /// # Errors
 ///
@@ -83,7 +81,7 @@ pub fn find_in_log(
     Ok(None)
 }
 
-/// Returns an operation's sync, or `None` if only the operation's summary remains.
+/// Returns an operation's sync, or `None` if only its summary is left.
 pub fn read_sync(log: &Log, operation: OperationId) -> Result<Option<LastSync>, ServiceError> {
     let loaded = log.load_as(operation)?;
     let driver = Driver::recover(loaded.snapshot, loaded.events).map_err(EngineError::from)?;
@@ -91,7 +89,7 @@ pub fn read_sync(log: &Log, operation: OperationId) -> Result<Option<LastSync>, 
     let bytes = log.blob(header.targets)?;
     let damaged = |error: serde_json::Error| EngineError::Manifests { reason: error.to_string() };
     let mut targets: Targets = serde_json::from_slice(&bytes).map_err(damaged)?;
-    // The plan must not be executed again: only the operation that claimed it executes it.
+    // The plan must not be executed again; only the operation that claimed it may do so.
     targets.pinned = None;
     Ok(Some(LastSync { operation, request: header.request.clone(), targets, is_deletion: false }))
 }

@@ -1,5 +1,5 @@
-//! Coordinates services, so that only one service at a time is in charge of a control plane or of a folder
-//! with Applications. A Lease protects a control plane, and a lock protects a folder.
+//! Coordinates services, so that only one of them at a time is in charge of a control plane or a folder of
+//! Applications. A Lease protects a control plane, and a lock protects a folder.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -20,11 +20,11 @@ use crate::files;
 use crate::state_dir::StateDir;
 use crate::user;
 
-/// Maximum size in bytes of the file that contains a state directory's ID.
+/// Maximum size in bytes of the file with a state directory's ID.
 const ID_BYTES_MAX: u64 = 64;
 /// File mode of the ID file.
 const OWNER_ONLY_MODE: u32 = 0o600;
-/// Number of leading UUID digits that are not part of a state directory's ID, because they encode only a
+/// Number of leading UUID digits to leave out of a state directory's ID, because they only encode a
 /// timestamp.
 const ID_TIME_DIGITS: usize = 20;
 /// File that lists the locks held by this machine's processes.
@@ -81,7 +81,7 @@ impl Leadership {
         }
     }
 
-    /// Returns the fence, which blocks writes if this service doesn't hold the Lease.
+    /// Returns the fence, which blocks writes unless this service holds the Lease.
     pub fn fence(&self) -> Fence {
         self.lease.fence()
     }
@@ -128,14 +128,14 @@ fn other_leader_error(holder: &LeaseHolder, place: &ClaimLocation) -> ServiceErr
     ))
 }
 
-/// Returns a state directory's ID. The ID consists of a random number that is stored in a file, and the
-/// file's inode. In a copy of the directory, the inode is different.
+/// Returns a state directory's ID: a random number stored in a file, and the file's inode, which is different
+/// in a copy of the directory.
 fn state_directory_id(path: &Path) -> Result<String, ServiceError> {
     let failed = |action| move |source| ServiceError::Io { action, path: path.to_path_buf(), source };
     let found = match files::read_text_file(path, ID_BYTES_MAX) {
         Ok(text) => Uuid::try_parse(text.trim()).ok(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        // Treat invalid content in the same way as a missing file.
+        // Treat invalid content like a missing file.
         Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
         Err(error) => return Err(failed("read")(error)),
     };
@@ -159,13 +159,13 @@ fn state_directory_id(path: &Path) -> Result<String, ServiceError> {
     Ok(format!("{}-{inode:x}", digits.get(ID_TIME_DIGITS..).unwrap_or_default()))
 }
 
-/// Lock on a folder with Applications. The lock is an advisory operating system lock on the folder itself, so
-/// no file is written. The operating system releases the lock when the process exits.
+/// Lock on a folder of Applications. It is an advisory lock on the folder itself, so no file is written, and
+/// the operating system releases it when the process exits.
 pub struct FolderLock {
     _folder: File,
 }
 
-/// Another service that holds the lock on a folder.
+/// Another service that has locked a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderHolder {
     folder: PathBuf,
@@ -195,7 +195,7 @@ impl From<FolderHolder> for ServiceError {
 }
 
 impl FolderLock {
-    /// Locks a folder. Returns `Ok(Err(_))` if another service holds the lock. Returns an error of kind
+    /// Locks a folder. Returns `Ok(Err(_))` if another service has locked it, and an error of kind
     /// [`io::ErrorKind::Unsupported`] if the file system doesn't support locks.
     pub fn try_lock(folder: &Path) -> io::Result<Result<Self, FolderHolder>> {
         let opened = File::open(folder)?;
@@ -211,8 +211,8 @@ impl FolderLock {
     }
 }
 
-/// Returns the process that holds a lock on a whole file. `locks` is the kernel's lock table, with lines such
-/// as `1: FLOCK ADVISORY WRITE 41 08:01:131078 0 EOF`.
+/// Returns the PID of the process that has locked the whole file, according to the kernel's lock table
+/// (`/proc/locks`).
 fn find_lock_holder(inode: u64, locks: &str) -> Option<u32> {
     let held = locks.lines().filter(|line| !line.contains("->")).find_map(|line| {
         let text: Vec<&str> = line.split_ascii_whitespace().collect();

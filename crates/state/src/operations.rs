@@ -17,17 +17,17 @@ use crate::state_dir::StateDir;
 /// List entry for an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationEntry {
-    /// Operation ID, or the stream ID if the kind is unknown.
+    /// Operation ID, or stream ID if the kind is unknown.
     pub operation: OperationId,
     /// Summary. `None` if it was lost.
     pub summary: Option<Summary>,
     /// Description of the damage, if any.
     pub damage: Option<String>,
     /// Kind of an entry that isn't an operation: a run of an ApplicationSet, or a kind that this version of
-    /// Tidegate doesn't know and preserves.
+    /// Tidegate preserves without knowing it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_kind: Option<String>,
-    /// True if a process is running the operation. `None` if this can't be determined.
+    /// True if a process is running the operation. `None` if there is no telling.
     pub at_work: Option<bool>,
 }
 
@@ -38,7 +38,7 @@ impl OperationEntry {
         Self { operation, summary: Some(summary), damage: None, unknown_kind: None, at_work: None }
     }
 
-    /// Returns the summary. If the operation is damaged, returns the damage as an error.
+    /// Returns the summary, or the damage as an error.
     pub fn into_summary(self) -> Result<Summary, LogError> {
         let Self { operation, summary, damage, .. } = self;
         summary.ok_or_else(|| {
@@ -52,13 +52,12 @@ fn is_newly_damaged(log: &Log) -> bool {
     log.damage().iter().any(|damage| damage.is_new)
 }
 
-/// Returns the matching operations, oldest first, including what remains of damaged operations. The log
-/// doesn't show which operations are running. If all operations are requested, also includes streams of
-/// unknown kinds.
+/// Returns the matching operations, oldest first, including what is left of damaged operations. The log
+/// doesn't tell which of them are running. A lookup of all operations also includes streams of unknown kinds.
 pub fn list_operations(log: &Log, lookup: &Lookup) -> Result<Vec<OperationEntry>, ServiceError> {
     let mut listed: Vec<OperationEntry> =
         list_summaries(log, lookup.clone())?.into_iter().map(OperationEntry::from_summary).collect();
-    // Opening the log for writing has already corrected wrong summaries.
+    // Opening the log for writing has already corrected any wrong summaries.
     let restated = if is_newly_damaged(log) { find_wrong_summaries(log)? } else { Vec::new() };
     for right in restated {
         let of_it = listed.iter_mut().filter(|listed| listed.operation == right.summary.operation);
@@ -84,13 +83,12 @@ pub fn list_operations(log: &Log, lookup: &Lookup) -> Result<Vec<OperationEntry>
             .into_iter()
             .map(unknown_kind_entry),
     );
-    // IDs sort in log order. Times are unreliable, because the clock may have been wrong.
+    // Sort by ID, which is the log's order. The clock may have been wrong.
     listed.sort_by_key(|listed| listed.operation);
     Ok(listed)
 }
 
-/// Returns true if an operation matches. If the name of an operation's application was lost, the operation
-/// matches every application.
+/// Returns true if an operation matches. If its application's name was lost, it matches every application.
 fn is_match(summary: &Summary, lookup: &Lookup) -> bool {
     let Lookup { application, open, .. } = lookup;
     application.as_ref().is_none_or(|wanted| summary.application == *wanted)
@@ -127,7 +125,7 @@ fn find_stream(log: &Log, stream: StreamId) -> Result<Option<OperationEntry>, Se
     }
 }
 
-/// Returns the entry for the operation with the given ID.
+/// Returns the entry for the operation with this ID.
 pub fn find_operation(log: &Log, operation: OperationId) -> Result<Option<OperationEntry>, ServiceError> {
     find_stream(log, operation.into())
 }
@@ -147,14 +145,14 @@ pub fn creation_time(operation: OperationId) -> Timestamp {
     tidegate_executor::creation_time(operation).unwrap_or_default()
 }
 
-/// Converts an Application name that a user entered to the instance name in operations: `team/shop` becomes
+/// Converts an Application name entered by a user to the instance name in operations: `team/shop` becomes
 /// `team_shop`, and `argocd/shop` becomes `shop`.
 pub fn instance_name(text: &str) -> String {
     if text.contains('/') { AppKey::parse(text).instance_name() } else { text.to_owned() }
 }
 
 /// Returns the operations that match an ID, an ID prefix or an application name. For an application, returns
-/// only the unfinished operation. If all of its operations have finished, returns only the newest one.
+/// only the unfinished operation or, if there is none, the newest.
 pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<OperationEntry>, ServiceError> {
     let app = instance_name(text);
     let of_application = list_operations(log, &Lookup::of_application(&app))?;
@@ -183,14 +181,13 @@ pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<OperationEntry>, Ser
     Ok(meant)
 }
 
-/// Describes the kind of a stream that belongs to an ApplicationSet but isn't an operation.
+/// Describes the kind of an ApplicationSet's stream that isn't an operation.
 fn describe_appset_stream(kind: &str) -> Option<&'static str> {
     let known = [(StreamKind::ROLLOUT, "a rollout"), (StreamKind::TEARDOWN, "a deletion")];
     known.iter().find(|(known, _)| known.name() == kind).map(|(_, what)| *what)
 }
 
-/// Returns the error for an ID that identifies something other than an operation. The message contains the
-/// command that shows it.
+/// Returns the error for an ID that isn't an operation's. It names the command that shows it.
 pub fn not_an_operation_error(id: OperationId, kind: &str) -> ServiceError {
     let run = describe_appset_stream(kind);
     let what = match run {

@@ -13,7 +13,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval between explanations during a long wait.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Runs work that uses a cluster, and reports the causes of delays.
+/// Runs work that uses a cluster, and reports what delays it.
 pub async fn with_delay_notices<T>(
     cluster: &dyn Cluster,
     notices: &dyn Notices,

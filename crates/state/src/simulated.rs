@@ -11,8 +11,8 @@ use crate::log;
 use crate::notices::Notices;
 use crate::state_dir::StateDir;
 
-/// Opens the simulated cluster. If its files are missing, the cluster is empty. Shows a warning if operations
-/// ran on the missing cluster. The caller must hold the lock on the state directory that contains `log`.
+/// Opens the simulated cluster, which is empty if its files are missing. Warns if operations ran on the
+/// missing cluster. The caller must hold the lock on the state directory that contains `log`.
 pub async fn open(
     state_dir: &StateDir,
     log: &Log,
@@ -31,7 +31,7 @@ pub async fn open_unchecked(state_dir: &StateDir) -> Result<SimCluster, ServiceE
     tokio::task::spawn_blocking(open).await.map_err(ServiceError::simulation)?
 }
 
-/// Returns the objects in the simulated cluster. Requires neither write permission nor the lock.
+/// Returns the objects in the simulated cluster. Needs neither write permission nor the lock.
 pub async fn read_objects(state_dir: &StateDir) -> Result<Vec<Object>, ServiceError> {
     let dir = state_dir.cluster();
     let read = move || {
@@ -42,8 +42,7 @@ pub async fn read_objects(state_dir: &StateDir) -> Result<Vec<Object>, ServiceEr
     tokio::task::spawn_blocking(read).await.map_err(ServiceError::simulation)?
 }
 
-/// Shows a warning if operations ran on the simulated cluster and its files are missing. A cluster that was
-/// reset doesn't count as missing.
+/// Warns if operations ran on the simulated cluster and its files are missing, unless the cluster was reset.
 pub fn warn_if_missing(state_dir: &StateDir, log: &Log, notices: &dyn Notices) -> Result<(), ServiceError> {
     let dir = state_dir.cluster();
     if has_stored_cluster(&dir).map_err(ServiceError::simulation)? {
@@ -62,7 +61,7 @@ pub fn warn_if_missing(state_dir: &StateDir, log: &Log, notices: &dyn Notices) -
     Ok(())
 }
 
-/// Opens the log and calls [`warn_if_missing`]. If the log is unreadable, shows no warning.
+/// Opens the log and calls [`warn_if_missing`]. Shows no warning if the log is unreadable.
 pub fn warn_if_missing_without_log(state_dir: &StateDir, notices: &dyn Notices) -> Result<(), ServiceError> {
     if !state_dir.has_log()? || has_stored_cluster(&state_dir.cluster()).map_err(ServiceError::simulation)? {
         return Ok(());

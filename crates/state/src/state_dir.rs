@@ -39,24 +39,24 @@ use crate::files;
 use crate::notices::Notices;
 use crate::shell_words::quote_path;
 
-/// Folder mode that gives access only to the owner, because manifests may contain secrets.
+/// Mode of folders that only their owner can access, because manifests may contain secrets.
 const OWNER_ONLY_MODE: u32 = 0o700;
-/// Masks for file modes: all mode bits, and the sticky bit of shared folders.
+/// Masks for file modes: all bits, and the sticky bit of shared folders.
 const MODE_BITS: u32 = 0o7777;
 const STICKY_BIT: u32 = 0o1000;
-/// Maximum size of the file with the control namespace. A namespace name has at most 63 bytes.
+/// Maximum size of the file with the control namespace. A namespace name has up to 63 bytes.
 const NAMESPACE_BYTES_MAX: u64 = 64;
 
 /// A state directory, which may not exist yet.
 #[derive(Clone, Debug)]
 pub struct StateDir {
     root: PathBuf,
-    /// Path that the user specified on the command line or in the environment.
+    /// Path from the command line or the environment.
     specified: Option<PathBuf>,
 }
 
 impl StateDir {
-    /// Returns the given folder, or the default folder if none is given.
+    /// Returns this folder, or the default folder if `None`.
     pub fn resolve(named: Option<&Path>) -> Result<Self, ServiceError> {
         let resolved = Self::resolve_for_service(named)?;
         // A missing file means that no service of this version has run here.
@@ -66,8 +66,7 @@ impl StateDir {
         Ok(resolved)
     }
 
-    /// Resolves the folder like [`Self::resolve`], but for a service, which chooses the control namespace
-    /// itself.
+    /// Resolves the folder like [`Self::resolve`], but for a service, which chooses the control namespace.
     pub fn resolve_for_service(named: Option<&Path>) -> Result<Self, ServiceError> {
         // An empty variable is treated as unset.
         let given = named.filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_path_buf);
@@ -135,7 +134,7 @@ impl StateDir {
         self.root.join("notified")
     }
 
-    /// Returns the folder that contains the trace collector's log position.
+    /// Returns the folder with the trace collector's log position.
     pub fn trace_position(&self) -> PathBuf {
         self.root.join("traced")
     }
@@ -146,7 +145,7 @@ impl StateDir {
         self.root.join("service-id")
     }
 
-    /// Returns the path of the file that clients read the control namespace from.
+    /// Returns the path of the file from which clients read the control namespace.
     fn control_namespace(&self) -> PathBuf {
         self.root.join("control-namespace")
     }
@@ -162,7 +161,7 @@ impl StateDir {
         })
     }
 
-    /// Returns the path of the file that contains the operation time.
+    /// Returns the path of the file with the operation time.
     pub fn clock(&self) -> PathBuf {
         self.root.join("clock")
     }
@@ -174,8 +173,8 @@ impl StateDir {
 
     /// Returns true if an operation has ever been started here.
     pub fn has_log(&self) -> Result<bool, ServiceError> {
-        // If the log folder was deleted, the witness still contains the operations, and opening the log
-        // reports the loss.
+        // If the log folder was deleted, the witness still knows the operations, and opening the log reports
+        // the loss.
         Ok(self.has_entry("log")? || self.has_entry("witness")?)
     }
 
@@ -184,7 +183,7 @@ impl StateDir {
         self.has_entry("cluster")
     }
 
-    /// Returns true if an entry exists. If access is denied, returns an error rather than false.
+    /// Returns true if an entry exists. Fails if access is denied.
     fn has_entry(&self, name: &str) -> Result<bool, ServiceError> {
         let path = self.root.join(name);
         match path.try_exists() {
@@ -196,8 +195,7 @@ impl StateDir {
         }
     }
 
-    /// Creates the folder so that only its owner has access. If the folder already exists, removes other
-    /// users' access.
+    /// Creates the folder for its owner only. If it exists, revokes other users' access.
     pub fn create(&self, notices: &dyn Notices) -> Result<(), ServiceError> {
         fs::DirBuilder::new()
             .recursive(true)
@@ -207,15 +205,14 @@ impl StateDir {
         self.restrict_to_owner(notices)
     }
 
-    /// Removes other users' access to the folder and its content. Without this protection, they could read
-    /// its manifests or replace its log, key or socket. Rejects a folder that contains files but isn't a
-    /// state directory.
+    /// Revokes other users' access to the folder and its content. Otherwise, they could read its manifests or
+    /// replace its log, key or socket. Rejects a folder that has files but isn't a state directory.
     pub fn restrict_to_owner(&self, notices: &dyn Notices) -> Result<(), ServiceError> {
         let found = fs::metadata(&self.root).map_err(|source| self.io_error("read", source))?;
         if !found.is_dir() {
             return Ok(());
         }
-        // A `log` folder doesn't identify a state directory, because `/var` also contains one.
+        // `log` alone doesn't make a state directory: `/var` has a `log` folder, too.
         let is_used = self.has_entry("holder")? || self.has_entry("log/db")?;
         self.restrict_folder(&found, is_used, notices)?;
         let was_open = found.permissions().mode() & OTHERS != 0;
@@ -251,10 +248,9 @@ impl StateDir {
         let is_read_only = |error: &io::Error| error.kind() == io::ErrorKind::ReadOnlyFilesystem;
         let is_fixed = is_closed.is_some_and(|closed| closed.is_err_and(|error| is_read_only(&error)));
         if mode & WRITE_BY_OTHERS == 0 && (is_fixed || !is_owned_by_user(found)) {
-            // The permissions of a mounted backup can't be changed, and only its owner can change those of
-            // another user's folder.
+            // A mounted backup's permissions can't be changed, and another user's folder only by its owner.
             if !is_fixed {
-                // A process opens the folder several times, but should only warn once.
+                // A process opens the folder several times but should only warn once.
                 FOREIGN_FOLDER_WARNING.call_once(|| {
                     let advice = match is_used {
                         true => format!("run as its owner: chmod go-rwx {}", quote_path(&self.root)),
@@ -280,8 +276,8 @@ impl StateDir {
         ServiceError::Io { action, path: self.root.clone(), source }
     }
 
-    /// Returns the arguments that a suggested command needs to find this folder: ` --state-dir DIR`, or an
-    /// empty string.
+    /// Returns the arguments with which a suggested command finds this folder: ` --state-dir DIR`, or
+    /// nothing.
     pub fn command_arguments(&self) -> String {
         let from_environment = env::var_os("TIDEGATE_STATE_DIR").map(PathBuf::from);
         match &self.specified {
@@ -296,14 +292,14 @@ impl StateDir {
 /// Guard for showing the warning about another user's folder only once per process.
 static FOREIGN_FOLDER_WARNING: Once = Once::new();
 
-/// Arguments that suggested commands need to find this process's state directory.
+/// Arguments with which suggested commands find this process's state directory.
 static STATE_ARGUMENTS: OnceLock<String> = OnceLock::new();
-/// Arguments that suggested commands need to reach this process's remote service.
+/// Arguments with which suggested commands reach this process's remote service.
 static REMOTE_ARGUMENTS: OnceLock<String> = OnceLock::new();
 /// Commands that may query a remote service.
 const REMOTE_COMMANDS: [&str; 2] = ["app", "appset"];
 
-/// Sets the arguments that suggested commands need to query a remote service.
+/// Sets the arguments with which suggested commands reach a remote service.
 pub fn suggest_remote(arguments: String) {
     // All requests from a process go to the same service.
     let _ = REMOTE_ARGUMENTS.set(arguments);
@@ -333,7 +329,7 @@ pub fn with_command_arguments(text: &str) -> String {
     hinted.collect::<Vec<_>>().join("`")
 }
 
-/// Returns true if a file belongs to the user who runs this process.
+/// Returns true if a file is owned by the user who runs this process.
 fn is_owned_by_user(found: &Metadata) -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == found.uid())
 }

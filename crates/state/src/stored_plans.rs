@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A plan is sealed before its metadata is written, and metadata is replaced atomically, so a crash never
-//! loses a confirmed change. Every change holds the folder's lock, which applies both within a process and
-//! across processes.
+//! loses a confirmed change. Every change holds the folder's lock, both within a process and across
+//! processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -33,18 +33,18 @@ use crate::notices::Notices;
 use crate::state_dir::StateDir;
 use crate::summaries::describe_actions;
 
-/// Maximum number of plans per application, not counting plans that operations are waiting for. The oldest
-/// plans are removed.
+/// Maximum number of plans per application, besides those that operations are waiting for. The oldest plans
+/// are removed.
 const PLANS_PER_APPLICATION_MAX: usize = 50;
-/// Maximum age of a plan. The cluster has probably changed since an older plan was created.
+/// Maximum age of a plan. By then, the cluster has probably changed.
 const AGE_MAX: Duration = Duration::from_secs(90 * 24 * 60 * 60);
-/// Minimum number of digits that a hash prefix must have to identify a plan.
+/// Minimum number of digits in a hash prefix that identifies a plan.
 pub const HASH_DIGITS_MIN: usize = 6;
 /// Maximum size of a plan's metadata in bytes.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 const OWNER_ONLY_MODE: u32 = 0o600;
 const LOCK_FILE: &str = "lock";
-/// Maximum number of changes by which a subscriber may fall behind.
+/// Maximum number of changes that a subscriber may lag behind.
 const CHANGES_MAX: usize = 64;
 
 /// A stored plan's metadata.
@@ -68,18 +68,18 @@ pub struct StoredPlanMetadata {
     /// Approvals, in order.
     #[serde(default)]
     pub approvals: Vec<PlanApproval>,
-    /// Operation that is executing or has executed the plan. At most one operation executes a plan.
+    /// Operation that is executing or has executed the plan. There is at most one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<OperationId>,
-    /// True if the plan was created automatically for an operation that is waiting for approval, and not at a
-    /// user's request.
+    /// True if the plan was created automatically for an operation that is waiting for approval, rather than
+    /// at a user's request.
     #[serde(default)]
     pub is_by_itself: bool,
-    /// True if the plan is obsolete because its operation was stopped before it started, or because nothing
-    /// remained to be done.
+    /// True if the plan is obsolete, because its operation was stopped before it started or there was nothing
+    /// left to do.
     #[serde(default)]
     pub is_withdrawn: bool,
-    /// User who stopped the withdrawn operation, and the reason; absent if no user stopped it.
+    /// User who stopped the withdrawn operation, and why; absent if no user did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withdrawn_by: Option<PlanApproval>,
     /// Digest of the sealed plan.
@@ -145,7 +145,7 @@ impl StoredPlans {
             return Ok(plans);
         }
         state_dir.create(notices)?;
-        // Opening the log creates the key. If a process is already running, the key exists.
+        // Opening the log creates the key. If a process is running, there already is a key.
         drop(log::open_locked(state_dir, notices, is_process_running).await?);
         Self::open_existing(state_dir)?.ok_or_else(|| {
             let dir = state_dir.path().display();
@@ -156,13 +156,13 @@ impl StoredPlans {
         })
     }
 
-    /// Opens the plans in a state directory. Returns `None` if the directory has never been used or if its
-    /// key isn't accessible.
+    /// Opens the plans in a state directory, or returns `None` if it was never used or its key isn't
+    /// accessible.
     pub fn open_existing(state_dir: &StateDir) -> Result<Option<Self>, ServiceError> {
         Self::open_on_disk(state_dir, Arc::new(SystemDisk))
     }
 
-    /// Opens the plans, using the given disk for changes.
+    /// Opens the plans, making changes through this disk.
     pub fn open_on_disk(state_dir: &StateDir, disk: Arc<dyn Disk>) -> Result<Option<Self>, ServiceError> {
         if !state_dir.has_log()? {
             return Ok(None);
@@ -174,13 +174,12 @@ impl StoredPlans {
         Ok(sealed.map(|sealed| Self { folder, sealed, disk, changes }))
     }
 
-    /// Subscribes to new plans and to decisions about plans. Each notification is sent once its state is
-    /// durable.
+    /// Subscribes to new plans and to decisions about plans. Each notification is sent once it is durable.
     pub fn subscribe(&self) -> broadcast::Receiver<StoredPlanMetadata> {
         self.changes.subscribe()
     }
 
-    /// Stores a plan durably. A plan that is already stored remains unchanged and keeps its approvals.
+    /// Stores a plan durably. A plan that is already stored keeps its approvals.
     pub fn store(&self, plan: &StoredPlan) -> Result<StoredPlanMetadata, ServiceError> {
         self.store_as(plan, false)
     }
@@ -204,7 +203,7 @@ impl StoredPlans {
         Ok(line)
     }
 
-    /// Returns the plan with the given hash or hash prefix.
+    /// Returns the plan with this hash or hash prefix.
     pub fn find(&self, text: &str) -> Result<StoredPlanMetadata, ServiceError> {
         let prefix = text.to_ascii_lowercase();
         if !is_hash(&prefix) {
@@ -267,7 +266,7 @@ impl StoredPlans {
         Ok(lines)
     }
 
-    /// Records an approval durably. Each user can approve a plan only once.
+    /// Records an approval durably. A user can approve a plan only once.
     pub fn approve(&self, hash: Digest, approval: PlanApproval) -> Result<StoredPlanMetadata, ServiceError> {
         let _alone = self.lock_changes()?;
         let Some(mut line) = self.read_metadata(hash)? else { return self.find(&hash.to_string()) };
@@ -278,8 +277,8 @@ impl StoredPlans {
         Ok(line)
     }
 
-    /// Durably records the operation that executes a plan, before that operation starts. If another operation
-    /// has already been recorded, returns that operation.
+    /// Durably records which operation executes a plan, before it starts. If another operation was recorded
+    /// earlier, returns that.
     pub fn take(&self, hash: Digest, operation: OperationId) -> Result<StoredPlanMetadata, ServiceError> {
         let _alone = self.lock_changes()?;
         let Some(mut line) = self.read_metadata(hash)? else { return self.find(&hash.to_string()) };
@@ -290,15 +289,15 @@ impl StoredPlans {
         Ok(line)
     }
 
-    /// Durably records that an operation won't execute a plan after all, because the operation was rejected
-    /// before it started.
+    /// Durably records that an operation won't execute a plan after all, because it was rejected before it
+    /// started.
     pub fn release(&self, hash: Digest, operation: OperationId) -> Result<(), ServiceError> {
         let _alone = self.lock_changes()?;
         let line = self.read_metadata(hash)?.filter(|line| line.operation == Some(operation));
         line.map_or(Ok(()), |line| self.write_metadata(&StoredPlanMetadata { operation: None, ..line }))
     }
 
-    /// Durably records that a plan without an operation is obsolete, and the user who decided this.
+    /// Durably records that a plan without an operation is obsolete, and who decided this.
     pub fn withdraw(&self, hash: Digest, by: Option<PlanApproval>) -> Result<(), ServiceError> {
         let _alone = self.lock_changes()?;
         let line = self.read_metadata(hash)?.filter(|line| line.operation.is_none() && !line.is_withdrawn);
@@ -307,7 +306,7 @@ impl StoredPlans {
         })
     }
 
-    /// Acquires the lock for making changes. Dropping the returned file releases the lock.
+    /// Acquires the lock for making changes, which is released when the file is dropped.
     fn lock_changes(&self) -> Result<File, ServiceError> {
         let path = self.folder.join(LOCK_FILE);
         let lock =
@@ -340,7 +339,7 @@ impl StoredPlans {
         Ok(())
     }
 
-    /// Removes plans of an application that are too old or exceed the maximum number.
+    /// Removes an application's plans that are too old or too many.
     fn remove_excess(&self, application: &str) -> Result<(), ServiceError> {
         let now = SystemClock.now();
         let all = self.list()?;
@@ -369,7 +368,7 @@ fn unknown_plan_error(text: &str, reason: String) -> ServiceError {
     ServiceError::UnknownPlan { text: text.to_owned(), why: reason }
 }
 
-/// Returns true if the text may be a hash or a hash prefix.
+/// Returns true if the text can be a hash or a hash prefix.
 pub fn is_hash(text: &str) -> bool {
     (HASH_DIGITS_MIN..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -11,16 +11,16 @@ const WORKER_MAX: usize = 200;
 
 /// Environment variables that may contain the user name.
 const USER_VARIABLES: [&str; 2] = ["USER", "LOGNAME"];
-/// Maximum length of a user name that a cluster provides.
+/// Maximum length of a user name from a cluster.
 const NAME_MAX: usize = 253;
 /// File that lists the users of this machine.
 const PASSWD_FILE: &str = "/etc/passwd";
 
-/// Name that a cluster reports for the user who runs this process.
+/// Name by which a cluster knows the user who runs this process.
 static CLUSTER_USER: OnceLock<String> = OnceLock::new();
 
-/// Returns the name of the user who makes requests in this process. The name comes from the environment, a
-/// cluster or the operating system, in this order.
+/// Returns the name of the user who makes requests in this process: from the environment, a cluster or the
+/// operating system, in this order.
 pub fn user_name() -> String {
     name_from_environment()
         .or_else(|| CLUSTER_USER.get().cloned())
@@ -28,7 +28,7 @@ pub fn user_name() -> String {
         .unwrap_or_else(|| "unknown user".to_owned())
 }
 
-/// Reads the user name from a cluster, unless the environment contains one.
+/// Reads the user name from a cluster, unless the environment has it.
 pub async fn read_cluster_user(cluster: &KubeCluster) {
     if name_from_environment().is_some() || CLUSTER_USER.get().is_some() {
         return;
@@ -60,8 +60,7 @@ fn find_name(uid: u32, users: &str) -> Option<String> {
     users.lines().find_map(of_line)
 }
 
-/// Returns the names of this process's user and machine. They are shown in messages about the operations that
-/// this process runs.
+/// Returns the names of this process's user and machine, for messages about the operations that it runs.
 pub fn worker_name() -> String {
     let text = match host_name().as_str() {
         "" => user_name(),
@@ -70,7 +69,7 @@ pub fn worker_name() -> String {
     text.chars().filter(|c| !c.is_control()).take(WORKER_MAX).collect()
 }
 
-/// Returns the name of this machine or container, or an empty string if it doesn't have a name.
+/// Returns the name of this machine or container, or an empty string if it has none.
 pub fn host_name() -> String {
     let named = env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
     let host = named.or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").ok());

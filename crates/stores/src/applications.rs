@@ -27,12 +27,12 @@ pub use state_files::read_applications;
 /// An Application in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredApplication {
-    /// Desired state. An Application's first event also contains its status and operation. In later events,
-    /// an operation is a new request from another client.
+    /// Desired state. The first event for an Application also carries its status and operation. In later
+    /// events, an operation is a new request from another client.
     pub application: Application,
-    /// Reason why the desired state may be outdated, if the Application is unreadable or invalid.
+    /// Reason why the desired state may be outdated, if the Application is currently unreadable or invalid.
     pub problem: Option<String>,
-    /// Message about a damaged persisted state, with the path that the file was moved to.
+    /// Message about damaged persisted state, with the path it was moved to.
     pub lost_state: Option<String>,
 }
 
@@ -63,14 +63,14 @@ pub enum StoreEvent {
     Problems(Vec<String>),
     /// All Applications that existed at the start have been sent.
     Settled,
-    /// The store was read after this number was issued, and all changes have been sent.
+    /// The store was read after this number was issued, and all changes were sent.
     ReadDone(u64),
 }
 
-/// Store for Applications. Only an Application's actor writes the Application's state.
+/// Store for Applications. Only an Application's actor writes its state.
 #[async_trait]
 pub trait ApplicationStore: Send + Sync + 'static {
-    /// Returns the base directory for relative repository addresses.
+    /// Returns the base directory for relative repository URLs.
     fn base(&self) -> PathBuf;
 
     /// Returns the namespace of the projects.
@@ -78,8 +78,7 @@ pub trait ApplicationStore: Send + Sync + 'static {
         control_namespace().to_owned()
     }
 
-    /// Returns true if other clients read the state from the store, so that each write causes work for all of
-    /// them.
+    /// Returns true if other clients read the state from the store, so that each write costs all of them.
     fn is_shared(&self) -> bool {
         false
     }
@@ -87,41 +86,41 @@ pub trait ApplicationStore: Send + Sync + 'static {
     /// Sends the current content and then all changes, until the receiver is dropped.
     fn watch(&self) -> UnboundedReceiver<StoreEvent>;
 
-    /// Requests an early read of the current content, if the store doesn't report changes automatically.
-    /// Returns the number that the corresponding [`StoreEvent::ReadDone`] will contain.
+    /// Requests an early read, if the store doesn't report changes by itself. Returns the number to expect in
+    /// [`StoreEvent::ReadDone`].
     fn request_read(&self) -> Option<u64> {
         None
     }
 
-    /// Persists an Application's state and its requested operation atomically. Both are durable when this
-    /// function returns.
+    /// Persists an Application's state and its requested operation atomically. Both are durable once this
+    /// returns.
     async fn persist(&self, application: &Application) -> Result<(), ServiceError>;
 
-    /// Returns the error that [`Self::delete`] would fail with, if the error can be determined in advance.
+    /// Returns the error that [`Self::delete`] would fail with, as far as it can be predicted.
     async fn deletion_error(&self, _: &Application) -> Option<ServiceError> {
         None
     }
 
-    /// Deletes an Application. The Application remains until its current finalizers have been removed. The
-    /// request is durable when this function returns. The watch reports the progress.
+    /// Deletes an Application, which remains until its current finalizers have been removed. The request is
+    /// durable once this returns. The watch reports the progress.
     async fn delete(&self, application: &Application) -> Result<(), ServiceError>;
 
-    /// Replaces a deleted Application's finalizers. The watch reports when the Application no longer exists.
+    /// Replaces a deleted Application's finalizers. The watch reports when it is gone.
     async fn release(&self, application: &Application) -> Result<(), ServiceError>;
 
     /// Returns the client that wrote the phase of an Application's operation, such as `kubectl-patch`, if the
-    /// store provides this information.
+    /// store knows.
     async fn writer_of_phase(&self, _: &AppKey) -> Option<String> {
         None
     }
 
     /// Returns the client that wrote the annotation that confirms an Application's deletions, such as
-    /// `kubectl-annotate`, if the watched object contains this information.
+    /// `kubectl-annotate`, if the watched object shows this.
     fn writer_of_approval(&self, _: &AppKey) -> Option<String> {
         None
     }
 
-    /// Waits until all writes have finished, including writes that no caller is waiting for anymore.
+    /// Waits until all writes have finished, including those whose callers are gone.
     async fn await_writes(&self) {}
 
     /// Removes the finalizer that keeps a deleted project until no Application uses it. Does nothing if
@@ -130,8 +129,8 @@ pub trait ApplicationStore: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Returns true if an Application that is missing from the initial events definitely doesn't exist.
-    /// Returns false for files, because a missing file may reappear.
+    /// Returns true if an Application that is missing from the initial events definitely doesn't exist. A
+    /// missing file, in contrast, may reappear.
     fn is_authoritative(&self, _: &AppKey) -> bool {
         false
     }

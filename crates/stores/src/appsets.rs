@@ -19,12 +19,12 @@ pub use kubernetes::KubernetesAppSetStore;
 /// An ApplicationSet in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredAppSet {
-    /// Desired state. The first event also contains the stored status. In later events, the status contains
-    /// only what the actor already knows.
+    /// Desired state. The first event also carries the stored status. In later events, the status has only
+    /// what the actor already knows.
     pub appset: ApplicationSet,
-    /// Reason why the ApplicationSet may differ from its document. If the document is unreadable, `appset`
-    /// contains the previous state. An ApplicationSet that has never been readable is reported in
-    /// [`AppSetEvent::Problems`] instead, because nothing can be generated or deleted for it.
+    /// Reason why the ApplicationSet may differ from its document. If that is unreadable, `appset` is the
+    /// previous state. An ApplicationSet that was never readable is reported in [`AppSetEvent::Problems`]
+    /// instead, because nothing can be generated or deleted for it.
     pub problem: Option<String>,
     /// Path that the stored state was moved to, if it was unreadable.
     pub lost: Option<String>,
@@ -35,7 +35,7 @@ pub struct StoredAppSet {
 pub enum AppSetEvent {
     /// An ApplicationSet was created or changed, or its deletion or refresh was requested.
     Applied(Box<StoredAppSet>),
-    /// An ApplicationSet no longer exists, and its finalizers have been processed.
+    /// An ApplicationSet is gone, and its finalizers have been processed.
     Gone(AppKey),
     /// All documents that are currently unreadable and may be ApplicationSets.
     Problems(Vec<String>),
@@ -48,37 +48,36 @@ pub enum AppSetEvent {
 pub enum WriteResult {
     /// The write is durable.
     Done,
-    /// Nothing was written for the given reason: there was a conflict, or the Application already exists or
-    /// no longer exists. A later event for the Application triggers another pass.
+    /// Nothing was written, for this reason: there was a conflict, or the Application already exists or is
+    /// gone. A later event for the Application triggers another pass.
     Outdated(String),
 }
 
 /// Existence of an Application in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existence {
-    /// The Application exists. It may already be in the process of being deleted.
+    /// The Application exists, though it may be in the process of being deleted.
     Exists,
-    /// The Application no longer exists. An object with the same name is a different Application.
+    /// The Application is gone. An object of the same name is a different Application.
     Gone,
 }
 
 /// Store for ApplicationSets and the Applications that they generate. Only an ApplicationSet's own actor
-/// writes to the store. ApplicationSets and Applications use the same type of key, and an ApplicationSet and
-/// an Application may have the same name.
+/// writes to it. Both have the same type of key, and an ApplicationSet may have the name of an Application.
 #[async_trait]
 pub trait AppSetStore: Send + Sync + 'static {
-    /// Returns the base directory for relative repository addresses.
+    /// Returns the base directory for relative repository URLs.
     fn base(&self) -> PathBuf;
 
     /// Returns true if other programs read the state from the store, which makes each write more expensive.
     fn is_shared(&self) -> bool;
 
-    /// Returns true if Applications whose owner no longer exists are deleted automatically, as by the
-    /// Kubernetes garbage collector.
+    /// Returns true if Applications whose owner is gone are deleted automatically, as by the Kubernetes
+    /// garbage collector.
     fn has_garbage_collector(&self) -> bool;
 
-    /// Returns the labels that mark Applications as managed by this service. The store adds these labels and
-    /// keeps them even if the generated Application doesn't contain them.
+    /// Returns the labels that mark Applications as managed by this service. The store adds them and keeps
+    /// them even if they aren't generated.
     fn own_labels(&self) -> &'static [&'static str] {
         &[]
     }
@@ -86,8 +85,8 @@ pub trait AppSetStore: Send + Sync + 'static {
     /// Reports the existing ApplicationSets and then changes, until the receiver is dropped.
     fn watch(&self) -> UnboundedReceiver<AppSetEvent>;
 
-    /// Writes only the status of an ApplicationSet. When this function returns, the status is durable or the
-    /// ApplicationSet no longer exists.
+    /// Writes only the status of an ApplicationSet. Once this returns, the status is durable or the
+    /// ApplicationSet is gone.
     ///
     /// # Errors
     ///
@@ -95,19 +94,18 @@ pub trait AppSetStore: Send + Sync + 'static {
     /// often.
     async fn write_status(&self, set: &ApplicationSet) -> Result<(), ServiceError>;
 
-    /// Sets or removes the engine's finalizer as in `set`, and keeps other finalizers. If `set` doesn't have
-    /// the refresh annotation, removes the annotation of the completed refresh, but keeps a later refresh
-    /// request.
+    /// Sets or removes the engine's finalizer as in `set`, keeping other finalizers. If `set` lacks the
+    /// refresh annotation, also removes the completed refresh, but not a later request.
     ///
     /// # Errors
     ///
     /// Returns an error for the same reasons as [`write_status`](Self::write_status).
     async fn write_finalizer(&self, set: &ApplicationSet) -> Result<(), ServiceError>;
 
-    /// Writes the annotations in `names` as in `set`. These annotations record requests made with commands:
-    /// an [`approval`](tidegate_applicationset::deletion_limit) of deletions, or a
-    /// [`retry`](tidegate_applicationset::retry). When this function returns, the annotations are durable or
-    /// the ApplicationSet no longer exists.
+    /// Writes the annotations in `names` as in `set`. They record requests made with commands: an
+    /// [`approval`](tidegate_applicationset::deletion_limit) of deletions, or a
+    /// [`retry`](tidegate_applicationset::retry). Once this returns, they are durable or the ApplicationSet
+    /// is gone.
     ///
     /// # Errors
     ///
@@ -125,8 +123,8 @@ pub trait AppSetStore: Send + Sync + 'static {
     /// Returns an error if the store doesn't respond.
     async fn is_being_deleted(&self, set: &ApplicationSet) -> Result<bool, ServiceError>;
 
-    /// Returns true if an ApplicationSet exists. Reads the store instead of a cache, because the watch may no
-    /// longer report an ApplicationSet that still exists.
+    /// Returns true if an ApplicationSet exists. Bypasses the cache, because the watch may no longer report
+    /// an ApplicationSet that still exists.
     ///
     /// # Errors
     ///
@@ -144,8 +142,7 @@ pub trait AppSetStore: Send + Sync + 'static {
     /// contains other documents, or if no file contains the document.
     async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError>;
 
-    /// Returns true if [`delete`](Self::delete) would remove the file that contains an ApplicationSet's
-    /// document.
+    /// Returns true if [`delete`](Self::delete) would remove the file with an ApplicationSet's document.
     async fn has_removable_file(&self, _: &ApplicationSet) -> bool {
         false
     }
@@ -157,32 +154,30 @@ pub trait AppSetStore: Send + Sync + 'static {
     /// Returns an error if the store rejects the write.
     async fn remove_state(&self, key: &AppKey) -> Result<(), ServiceError>;
 
-    /// Creates an Application with the given metadata and `spec`, but nothing else. The new Application is
-    /// managed like any other Application.
+    /// Creates an Application with this metadata and `spec`, but nothing else. It is then managed like any
+    /// other.
     ///
     /// # Errors
     ///
     /// Returns an error if the store rejects the Application or doesn't respond.
     async fn create(&self, application: &Application) -> Result<WriteResult, ServiceError>;
 
-    /// Updates an Application's labels, annotations, finalizers, owners and `spec`, provided that they
-    /// haven't changed since the event with the same `resourceVersion`. Never changes its status or
-    /// operation.
+    /// Updates an Application's labels, annotations, finalizers, owners and `spec`, unless they have changed
+    /// since the event with the same `resourceVersion`. Never touches its status or operation.
     ///
     /// # Errors
     ///
     /// Returns an error for the same reasons as [`create`](Self::create).
     async fn update(&self, application: &Application) -> Result<WriteResult, ServiceError>;
 
-    /// Deletes only the Application with the given UID. Its finalizers determine what else is deleted, and
-    /// when.
+    /// Deletes only the Application with this UID. Its finalizers determine what else is deleted, and when.
     ///
     /// # Errors
     ///
     /// Returns an error for the same reasons as [`create`](Self::create).
     async fn delete_application(&self, key: &AppKey, uid: &str) -> Result<Existence, ServiceError>;
 
-    /// Checks whether the Application with the given UID exists. Bypasses all caches.
+    /// Checks whether the Application with this UID exists. Bypasses all caches.
     ///
     /// # Errors
     ///

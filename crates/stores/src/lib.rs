@@ -1,4 +1,4 @@
-//! Stores for Applications and ApplicationSets: the folder or the cluster that contains them, and their
+//! Stores for Applications and ApplicationSets: the folder or cluster where they are defined, and their
 //! persisted state.
 
 pub mod applications;

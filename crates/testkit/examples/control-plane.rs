@@ -1,5 +1,5 @@
-//! Starts the test control plane for manual use, and runs it until standard input ends or the program is
-//! stopped. `just control-plane` starts this program.
+//! Starts the test control plane for manual use, and runs it until standard input is closed or the program is
+//! stopped. Started by `just control-plane`.
 
 use std::io::{self, Read as _, Write as _};
 
@@ -9,7 +9,7 @@ fn main() -> Result<(), KubeError> {
     let control = ControlPlane::start(Options::default())?;
     let kubeconfig = control.kubeconfig(User::ENGINE);
     let mut out = io::stdout().lock();
-    // Ignore an error, because the reader may have closed its end.
+    // Ignore errors: the reader may have closed its end.
     let _ = writeln!(out, "export KUBECONFIG={}", kubeconfig.display()).and_then(|()| out.flush());
     eprintln!("Kubernetes 1.{} at {}; it stops with this program (Ctrl-C)", control.minor(), control.url());
     let _ = io::stdin().read_to_end(&mut Vec::new());

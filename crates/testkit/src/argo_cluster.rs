@@ -53,8 +53,8 @@ pub async fn cluster() -> Arc<dyn Cluster> {
     cluster
 }
 
-/// Installs the engine's own definitions. ApplicationSets have a status subresource if `is_apart` is true.
-/// Applications never have this subresource.
+/// Installs the engine's own definitions. ApplicationSets have a status subresource if `is_apart` is true;
+/// Applications never do.
 pub async fn cluster_with_definitions(is_apart: bool) -> SimCluster {
     let clock = Clock::tokio(Timestamp::from_millis(1_700_000_000_000));
     let cluster = SimCluster::in_memory(SimConfig::default(), clock);

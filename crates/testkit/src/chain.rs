@@ -1,7 +1,6 @@
-//! A small, complete example of a custom machine: a chain of operations, in which each operation starts after
-//! the previous operation has succeeded. The machine's outstanding command ensures that an operation with a
-//! recorded ID exists, and reports the end of that operation. `docs/internals/writing-a-machine.md` explains
-//! this example.
+//! A small but complete custom machine: a chain of operations, each starting after the previous one has
+//! succeeded. The machine's outstanding command ensures that an operation with a recorded ID exists, and
+//! reports when it finishes. `docs/internals/writing-a-machine.md` walks through this example.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -25,9 +24,9 @@ pub enum Chain {}
 pub enum ChainEvent {
     /// The chain was created with these operation IDs.
     Created(Vec<OperationId>),
-    /// The current operation has ended.
+    /// The current operation has finished.
     Ended(OperationPhase),
-    /// The chain has ended, successfully or not.
+    /// The chain has finished, successfully or not.
     Finished(bool),
 }
 
@@ -35,7 +34,7 @@ pub enum ChainEvent {
 pub enum Input {
     /// A request to create a chain.
     Begin(Vec<OperationId>),
-    /// An operation has ended.
+    /// An operation has finished.
     Ended(OperationId, OperationPhase),
     /// The engine gives up on the chain.
     Abort(String),
@@ -46,15 +45,15 @@ pub enum Input {
 pub struct State {
     children: Vec<OperationId>,
     ended: Vec<OperationPhase>,
-    /// True if the chain has succeeded, false if it has failed; `None` until it has ended.
+    /// True if the chain has succeeded, false if it has failed, or `None` if it hasn't finished.
     pub outcome: Option<bool>,
 }
 
-/// A chain's outstanding command: ensure that this operation exists, and report its end.
+/// A chain's outstanding command: make sure that this operation exists, and report when it finishes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunOperation(pub OperationId);
 
-/// An input that arrived too late or more than once.
+/// An input that came too late or more than once.
 #[derive(Debug, thiserror::Error)]
 #[error("this input is no longer expected")]
 pub struct LateInput;
@@ -162,8 +161,8 @@ impl Effects<Chain> for ChainEffects {
             engine.wait(child).await
         };
         tokio::spawn(async move {
-            // An engine that is shutting down reports no end. The chain stops with the engine, and the next
-            // engine continues it.
+            // An engine that shuts down never reports that the operation finished. The chain stops with it,
+            // and the next engine continues it.
             let ended = run.await.map(|view| Input::Ended(child, view.phase)).map_err(|_| ProcessCrash);
             let _ = post.send(ended.map(|input| Arrival::Answer { subject: child, input }));
         });
@@ -182,7 +181,7 @@ impl Effects<Chain> for ChainEffects {
     fn reply(&mut self, (): (), _: Result<(), LateInput>) {}
 }
 
-/// Runs a chain to its end, from the beginning or from the events of an earlier process.
+/// Runs a chain to its end, from the start or from an earlier process's events.
 pub async fn run_chain(
     engine: Engine,
     syncs: Vec<(OperationId, SyncSpec)>,

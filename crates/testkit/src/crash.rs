@@ -15,11 +15,11 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub struct ProcessCrash;
 
-/// Counter of the crash points that a process passes. Crashes the process at the chosen crash point.
+/// Counts the crash points that a process passes, and crashes it at the chosen one.
 #[derive(Debug, Default)]
 pub struct CrashPoints {
     passed: AtomicU64,
-    /// Number of the crash point, starting at 1; 0 never crashes.
+    /// Number of the crash point, counting from 1; 0 never crashes.
     crash_point: u64,
     /// True if only file changes are crash points.
     only_file_changes: bool,
@@ -28,14 +28,13 @@ pub struct CrashPoints {
 }
 
 impl CrashPoints {
-    /// Creates the crash points of a process that crashes at the given one. Crash points start at 1; 0 never
-    /// crashes.
+    /// Creates the crash points of a process that crashes at this one, counting from 1. 0 never crashes.
     pub fn crash_at(crash_point: u64) -> Arc<Self> {
         Arc::new(Self { crash_point, ..Self::default() })
     }
 
-    /// Creates the crash points of a process that crashes only at the given file change. File changes start
-    /// at 1; 0 never crashes.
+    /// Creates the crash points of a process that crashes only at this file change, counting from 1. 0 never
+    /// crashes.
     pub fn crash_at_file_change(crash_point: u64) -> Arc<Self> {
         Arc::new(Self { crash_point, only_file_changes: true, ..Self::default() })
     }
@@ -58,8 +57,7 @@ impl CrashPoints {
         self.has_crashed.load(Ordering::SeqCst)
     }
 
-    /// Counts a crash point, unless only file changes are crash points. Returns true if the process has
-    /// crashed.
+    /// Counts a crash point, unless only file changes count. Returns true if the process has crashed.
     fn reach_point(&self) -> bool {
         if self.only_file_changes { self.has_crashed() } else { self.count_point() }
     }
@@ -68,7 +66,7 @@ impl CrashPoints {
     ///
     /// # Errors
     ///
-    /// Returns an error if the process crashes here or has crashed before.
+    /// Fails if the process crashes here or has crashed before.
     pub fn pass_file_change(&self) -> Result<(), ProcessCrash> {
         if self.count_point() { Err(ProcessCrash) } else { Ok(()) }
     }
@@ -91,7 +89,7 @@ impl CrashPoints {
         if self.reach_point() { Err(ProcessCrash) } else { Ok(()) }
     }
 
-    /// Passes a crash point. In a crashed process, never returns.
+    /// Passes a crash point. Never returns in a crashed process.
     async fn pass(&self) {
         if self.reach_point() {
             std::future::pending::<()>().await;
@@ -99,7 +97,7 @@ impl CrashPoints {
     }
 }
 
-/// A cluster, from the point of view of a process that may crash.
+/// A cluster as seen by a process that may crash.
 pub struct CrashCluster {
     /// The actual cluster.
     pub inner: Arc<dyn Cluster>,
@@ -120,7 +118,7 @@ impl Layer for CrashCluster {
     }
 }
 
-/// A log, from the point of view of a process that may crash. Appended records persist for the next process.
+/// A log as seen by a process that may crash. Appended records are there for the next process.
 #[derive(Clone)]
 pub struct CrashLog {
     /// Storage that all processes share.

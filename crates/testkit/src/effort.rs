@@ -1,13 +1,13 @@
-//! Number of rounds and cases for test suites that can be scaled.
+//! Number of rounds and cases for scalable test suites.
 
 /// Returns true for the long form of the suites, which CI selects with `TIDEGATE_LONG_TESTS=1`. The quick
-/// form is a sample of the long form.
+/// form is a sample of it.
 pub fn is_long() -> bool {
     std::env::var_os("TIDEGATE_LONG_TESTS").is_some_and(|value| value == "1")
 }
 
-/// Returns the number of rounds from an environment variable. If the variable isn't set, returns the default
-/// for the quick or long form.
+/// Returns the number of rounds from an environment variable or, if that isn't set, the default for the quick
+/// or long form.
 pub fn rounds(variable: &str, quick: u64, long: u64) -> u64 {
     match std::env::var(variable) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")),

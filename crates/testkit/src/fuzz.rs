@@ -1,8 +1,8 @@
-//! Fuzzing by mutation of valid input: bytes and documents are changed at random and passed to a parser. The
-//! parser may reject the input, but must not panic, hang or exhaust memory.
+//! Fuzzing by mutation of valid input: bytes and documents are changed at random and fed to a parser, which
+//! may reject them but must not panic, hang or exhaust memory.
 //!
-//! The quick form always tries the same cases. `TIDEGATE_FUZZ_CASES=N` tries N different cases and prints the
-//! seed. `TIDEGATE_FUZZ_SEED=N` repeats the cases of a seed.
+//! The quick form always tries the same cases. `TIDEGATE_FUZZ_CASES=N` tries N new ones and prints the seed,
+//! and `TIDEGATE_FUZZ_SEED=N` repeats the cases of a seed.
 
 use std::fs;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -23,7 +23,7 @@ const SEED: u64 = 1;
 const BYTES_MAX: usize = 64 << 10;
 /// Maximum number of changes per case.
 const CHANGES_MAX: u64 = 6;
-/// Time limit for a case. Even on a busy machine, only a hang exceeds this limit.
+/// Time limit for a case. Even on a busy machine, only a hang takes longer.
 const CASE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Memory limit in KiB for all fuzz targets in a process together.
 const MEMORY_MAX_KIB: u64 = 2 << 20;
@@ -108,7 +108,7 @@ fn run_cases<T: Send>(
     };
     let (tell, told) = mpsc::channel::<String>();
     thread::scope(|scope| {
-        // A hanging target can only be stopped by ending the process.
+        // A hanging target can only be stopped by exiting the process.
         scope.spawn(move || {
             let mut last = String::new();
             loop {

@@ -18,14 +18,14 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 pub use requests::{Request, RequestKind};
 
-/// Behavior of a server. The default behavior is correct.
+/// Behavior of a server. By default, it is well-behaved.
 #[derive(Clone, Debug, Default)]
 pub struct ServerBehavior {
-    /// Only accepted value of the `Authorization` header. `None` if no header is required.
+    /// The only accepted `Authorization` header. `None` if none is required.
     pub authorization: Option<String>,
-    /// Path prefix and address. Requests with this prefix are redirected to the same path below the address.
+    /// Path prefix and URL. Requests with the prefix are redirected to the same path below the URL.
     pub redirect: Option<(String, String)>,
-    /// Requests that get no response. Their connections remain open.
+    /// Requests that get no response. Their connections stay open.
     pub unanswered: Option<RequestKind>,
     /// Requests that get an endless response.
     pub endless: Option<RequestKind>,
@@ -56,7 +56,7 @@ pub struct GitServer {
     authority: Option<String>,
 }
 
-/// Returns true if a Git server can be started, which requires a `git` program with `http-backend`.
+/// Returns true if a Git server can be started, which takes a `git` program with `http-backend`.
 pub fn is_available() -> bool {
     let found = Command::new("git").arg("--exec-path").output();
     let there = found.is_ok_and(|found| {
@@ -75,8 +75,8 @@ impl GitServer {
         Self::start_with(root, None, None)
     }
 
-    /// Starts an HTTPS server for the repositories in a folder. The certificate comes from the server's own
-    /// authority ([`Self::authority`]).
+    /// Starts an HTTPS server for the repositories in a folder, with a certificate from its own authority
+    /// ([`Self::authority`]).
     pub fn start_tls(root: &Path) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -133,13 +133,14 @@ impl GitServer {
         std::mem::take(&mut self.state.requests.lock().unwrap())
     }
 
-    /// Returns the kinds of requests since the last call, in order, without the initial capability requests.
+    /// Returns the kinds of requests since the last call, in order, leaving out the initial capability
+    /// requests.
     pub fn request_kinds(&self) -> Vec<RequestKind> {
         let kinds = self.requests().into_iter().map(|request| request.kind);
         kinds.filter(|kind| *kind != RequestKind::Capabilities).collect()
     }
 
-    /// Waits for a request that arrives after the last call of [`Self::requests`].
+    /// Waits for a request after the last call of [`Self::requests`].
     pub fn wait_for_request(&self) {
         let requests = self.state.requests.lock().unwrap();
         drop(self.state.request_received.wait_while(requests, |requests| requests.is_empty()).unwrap());
@@ -203,7 +204,7 @@ fn serve_connection(shared: &ServerState, socket: TcpStream) -> io::Result<()> {
     shared.request_received.notify_all();
     if manners.unanswered == Some(kind) {
         shared.open_connections.lock().unwrap().push(kept);
-        // Keep the connection open until the test process ends.
+        // Keep the connection open until the test process exits.
         std::mem::forget(stream);
         return Ok(());
     }
@@ -221,7 +222,7 @@ fn serve_connection(shared: &ServerState, socket: TcpStream) -> io::Result<()> {
     let (status, head, answer) = run_backend(shared, &request, &headers, &body, manners.is_legacy_protocol)?;
     if manners.endless == Some(kind) {
         write!(stream, "HTTP/1.1 {status} -\r\n{head}Connection: close\r\n\r\n")?;
-        // An endless sequence of packet lines with a valid length.
+        // An endless sequence of packet lines of valid length.
         let line = format!("{:04x}{}", 1004, "x".repeat(1000));
         loop {
             stream.write_all(line.as_bytes())?;

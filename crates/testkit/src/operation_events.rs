@@ -5,15 +5,15 @@ use tidegate_lifecycle::operation::OperationEvent;
 use tidegate_model::OperationId;
 use tidegate_oplog::{AppendOf, LoadedStreamOf, LogError, Lookup, OperationLog, TypedLog as _};
 
-/// Log access with the events of operations as types. Import this trait instead of [`OperationLog`], whose
-/// methods have the same names.
+/// Log access with the events of operations as types. Import this instead of [`OperationLog`], whose methods
+/// have the same names.
 pub trait OperationEvents: OperationLog {
     /// Appends events as a single group.
     fn append(&self, group: Vec<AppendOf<OperationEvent>>) -> Result<(), LogError> {
         self.append_all(group)
     }
 
-    /// Loads the newest snapshot of an operation, and the later events.
+    /// Loads the newest snapshot of an operation, and the events after it.
     fn load(&self, operation: OperationId) -> Result<LoadedStreamOf<OperationEvent>, LogError> {
         self.load_as(operation)
     }

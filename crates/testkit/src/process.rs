@@ -1,4 +1,4 @@
-//! Processes that run one after another on the same log and the same cluster, in virtual time.
+//! Processes that run one after another on the same log and cluster, in virtual time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::scenario::{Scenario, SyncSpec, UserAction, UserActionKind};
 /// Start of the tests: 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// Clock of a world. For each new process, it continues from the time at which the previous process ended.
+/// Clock of a world. Each new process picks it up where the previous one left off.
 #[derive(Default)]
 pub struct WorldClock {
     now: Mutex<Option<RuntimeClock>>,
@@ -74,13 +74,13 @@ struct Subscriber {
 /// Reason why a process ended.
 #[derive(Debug)]
 pub enum ProcessEnd {
-    /// The operation has ended.
+    /// The operation has finished.
     Finished(Box<OperationView>),
     /// The process has crashed.
     Crashed,
 }
 
-/// Maximum virtual time for a process. A process that exceeds this limit is waiting forever.
+/// Maximum virtual time for a process. Beyond that, it is waiting forever.
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(100_000);
 /// Delay before repeating a rejected request.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -109,7 +109,7 @@ impl World {
         self.run_current_operation(sync, &mut Vec::new())
     }
 
-    /// Runs all operations of a scenario without crashes. Returns the last operation, and the number of crash
+    /// Runs all operations of a scenario without crashes. Returns the last one, and the number of crash
     /// points that its process passed.
     pub fn run_scenario(&mut self, scenario: &Scenario) -> (OperationView, u64) {
         for sync in &scenario.setup_syncs {
@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Stores a plan based on the current cluster. Later operations execute exactly this plan.
+    /// Stores a plan based on the current cluster, for later operations to execute.
     pub fn store_plan(&self, sync: &SyncSpec) -> StoredPlan {
         let (cluster, request) = (self.cluster.as_ref(), sync.request.clone());
         let known = cluster_identity(&request.destination)
@@ -158,7 +158,7 @@ impl World {
         *self.stored_plan.lock().unwrap() = Some(plan.clone().pin(vec![approval], false));
     }
 
-    /// Clears the stored plan, so that later operations create their own plans.
+    /// Clears the stored plan, so that later operations make their own.
     pub fn clear_stored_plan(&self) {
         *self.stored_plan.lock().unwrap() = None;
     }
@@ -168,8 +168,8 @@ impl World {
         self.operation_number += 1;
     }
 
-    /// Runs a process, which starts or continues the operation. Returns once the operation has ended or the
-    /// process has crashed. Removes the executed actions from the script.
+    /// Runs a process, which starts or continues the operation. Returns once the operation has finished or
+    /// the process has crashed. Actions that were performed are removed from the script.
     pub fn run_process(
         &self,
         sync: &SyncSpec,
@@ -182,8 +182,8 @@ impl World {
         }
     }
 
-    /// Runs a process: an engine in this world together with the given work. Returns once the work is done.
-    /// Returns `None` if the process crashes.
+    /// Runs a process: an engine in this world, along with the given work. Returns once the work is done, or
+    /// `None` if the process crashes.
     pub fn run_engine<T>(
         &self,
         points: &Arc<CrashPoints>,
@@ -270,9 +270,8 @@ impl World {
         subscriber.events.push(event);
     }
 
-    /// Returns an error if the subscriber didn't receive each event of an operation exactly once. The
-    /// subscriber connected to every process, resuming at its last position, and the remaining events come
-    /// from the log.
+    /// Returns an error if the subscriber didn't receive each event of an operation exactly once. It
+    /// connected to every process, resuming at its last position, and the remaining events come from the log.
     pub fn find_event_error(&self, operation: OperationId) -> Option<String> {
         let subscriber = self.subscriber.lock().unwrap();
         let mut received: Vec<Event> =
@@ -284,8 +283,8 @@ impl World {
     }
 }
 
-/// Performs the current user action if its trigger is satisfied. Returns true if the engine asks for a retry.
-/// After any other response, the action isn't repeated.
+/// Performs the current user action if its trigger is met. Returns true if the engine asks for a retry. After
+/// any other response, the action isn't repeated.
 pub async fn perform_action(engine: &Engine, id: OperationId, script: &mut Vec<UserAction>) -> bool {
     let Some(next) = script.first().copied() else { return false };
     let Ok((view, _)) = engine.inspect(id).await else { return false };

@@ -1,5 +1,5 @@
-//! An authenticating proxy on the loopback interface. It always connects to the same server, regardless of
-//! the requested host, and supports `CONNECT` and SOCKS 5.
+//! An authenticating proxy on the loopback interface, with support for `CONNECT` and SOCKS 5. It always
+//! connects to the same server, whatever host is requested.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -75,7 +75,7 @@ fn read_bytes<const N: usize>(stream: &mut TcpStream) -> io::Result<[u8; N]> {
     Ok(read)
 }
 
-/// Reads a length byte and the given number of bytes after it.
+/// Reads a length byte and as many bytes after it.
 fn read_length_prefixed(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let [length] = read_bytes(stream)?;
     let mut read = vec![0; length.into()];
@@ -102,8 +102,8 @@ fn handle_connect(first: u8, stream: &mut TcpStream, requests: &Mutex<Vec<String
     Ok(is_known)
 }
 
-/// Handles a SOCKS 5 request, as defined in <https://www.rfc-editor.org/rfc/rfc1928>. The authentication with
-/// user and password is defined in <https://www.rfc-editor.org/rfc/rfc1929>.
+/// Handles a SOCKS 5 request (<https://www.rfc-editor.org/rfc/rfc1928>), with user and password
+/// authentication (<https://www.rfc-editor.org/rfc/rfc1929>).
 fn handle_socks(stream: &mut TcpStream, requests: &Mutex<Vec<String>>) -> io::Result<bool> {
     let methods = read_length_prefixed(stream)?;
     if !methods.contains(&2) {

@@ -1,4 +1,4 @@
-//! Golden operations: small deployments that together cover every feature of operations.
+//! Golden operations: small deployments that between them cover every feature of operations.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub use golden::all;
 pub struct Scenario {
     /// Name of the scenario.
     pub name: &'static str,
-    /// Operations to run first, in order to populate the cluster.
+    /// Operations to run first, to populate the cluster.
     pub setup_syncs: Vec<SyncSpec>,
     /// Operation to test.
     pub sync: SyncSpec,

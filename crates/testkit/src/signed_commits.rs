@@ -1,4 +1,4 @@
-//! A repository with signed commits and tags, which `scripts/signed-commits` has created with gpg.
+//! A repository with signed commits and tags, created by `scripts/signed-commits` with gpg.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! Simulation of an application's whole life from a single seed: random manifests, a faulty cluster, late and
-//! lost responses, crashes, and user actions. The simulation runs in virtual time, without threads and
-//! without tokio, so the same seed always produces the same run.
+//! lost responses, crashes, and user actions. It runs in virtual time, without threads and without tokio, so
+//! the same seed always yields the same run.
 //!
-//! The planner, the driver and the effects are the engine's own. Only the actors are replaced, with a queue
-//! of possible next steps.
+//! The planner, the driver and the effects are the engine's own. Only the actors are replaced, by a queue of
+//! possible next steps.
 
 mod checks;
 mod generate;

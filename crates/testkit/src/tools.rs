@@ -1,8 +1,7 @@
 //! Manifest tools, for tests that need them.
 //!
-//! Tools are searched for in the folders listed in `TIDEGATE_TOOLS`, and then on the `PATH`. If a test's tool
-//! is missing, the test reports that it was skipped. With `TIDEGATE_REQUIRE_TOOLS=1`, as in CI, the test
-//! fails instead.
+//! Tools are looked up in the folders listed in `TIDEGATE_TOOLS`, then on the `PATH`. If a test's tool is
+//! missing, the test reports that it was skipped or, with `TIDEGATE_REQUIRE_TOOLS=1` as in CI, fails.
 
 use std::env;
 use std::path::PathBuf;

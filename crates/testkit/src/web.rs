@@ -16,9 +16,9 @@ pub struct Page {
     pub headers: Vec<String>,
     /// Body of the response.
     pub body: Vec<u8>,
-    /// Required `Authorization` header, and the challenge. Requests without this header get status 401.
+    /// The required `Authorization` header, and the challenge. Requests without it get status 401.
     pub authorization: Option<(String, String)>,
-    /// ETag. Requests that contain this ETag get status 304.
+    /// Requests with this ETag get status 304.
     pub etag: Option<String>,
     /// True if the body never ends.
     pub is_endless: bool,

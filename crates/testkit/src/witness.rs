@@ -1,5 +1,5 @@
-//! Evidence from the cluster: the order of writes, the number of times that each hook was created, and the
-//! remaining objects.
+//! Evidence from the cluster: the order of writes, how often each hook was created, and the remaining
+//! objects.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use tidegate_cluster::sim::{AuditEntry, SimCluster, Verb};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Object, OperationId, OperationPhase, ResultCode, annotations};
 
-/// Data that must be the same in a disturbed run and an undisturbed run.
+/// Data that must be the same whether a run is disturbed or not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Witness {
     /// First successful write of each kind to each object, in execution order.
@@ -52,7 +52,7 @@ impl From<&AuditEntry> for ExecutedWrite {
     }
 }
 
-/// A write, reduced to the data that its order depends on. Writes in the same kind group are concurrent.
+/// A write, reduced to what its order depends on. Writes in the same kind group are concurrent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Write {
     /// Creation or update, deletion, or a patch of finalizers.
@@ -69,7 +69,7 @@ pub fn collect_witness(cluster: &SimCluster, operation: OperationId, view: &Oper
     let own: Vec<&AuditEntry> = audit
         .iter()
         .filter(|entry| entry.operation_id == Some(operation) && !entry.dry_run && entry.code < 300)
-        // The number of claim renewals depends on the time.
+        // The number of claim renewals depends on timing.
         .filter(|entry| entry.kind != "Lease")
         .collect();
     let count = |matches: &dyn Fn(&AuditEntry) -> bool| {
@@ -107,8 +107,8 @@ fn object_name(entry: &AuditEntry) -> String {
     format!("{} {}/{}", entry.kind, entry.namespace, entry.name)
 }
 
-/// Returns the first writes, in order. Consecutive writes with the same kind and verb are sorted, because
-/// they are concurrent.
+/// Returns the first writes, in order. Consecutive writes of the same kind and verb are sorted, because they
+/// are concurrent.
 pub fn order_writes(entries: &[ExecutedWrite]) -> Vec<Write> {
     let mut writes: Vec<Write> = Vec::new();
     for entry in entries {
@@ -119,7 +119,7 @@ pub fn order_writes(entries: &[ExecutedWrite]) -> Vec<Write> {
             Verb::Apply | Verb::Create | Verb::Update => "apply",
         };
         let write = Write { verb: what, kind: entry.kind.clone(), object: entry.object.clone() };
-        // A repeated apply, or an apply that follows the operation's own creation, doesn't change anything.
+        // A repeated apply, or one that follows the operation's own creation, doesn't change anything.
         let repeated = what == "apply"
             && writes.iter().any(|earlier| {
                 ["create", "apply"].contains(&earlier.verb)

@@ -24,7 +24,7 @@
 //! To survive a crash, a program stores its log with [`open_log`] and resumes open operations when it starts.
 //! It calls `engine.find(Lookup::open())`, and then `engine.resume` for each operation.
 
-/// Return type of actor functions. An error ends the actor and affects only the actor's callers.
+/// Return type of actor functions. An error stops the actor and affects only its callers.
 pub type ActorResult<T = ()> = Result<T, ractor::ActorProcessingErr>;
 
 mod constructors;
@@ -36,7 +36,7 @@ pub use manifests::{InvalidManifests, read_manifests};
 
 pub use tidegate_cluster as cluster;
 pub use tidegate_executor as executor;
-/// The actor library, in the version that the engine uses.
+/// The actor library, in the version used by the engine.
 pub use tidegate_executor::extensions::ractor;
 pub use tidegate_health as health;
 pub use tidegate_kube as kube;
@@ -44,5 +44,5 @@ pub use tidegate_lifecycle as lifecycle;
 pub use tidegate_model as model;
 pub use tidegate_oplog as oplog;
 pub use tidegate_planner as planner;
-/// The runtime, in the version that the engine uses.
+/// The runtime, in the version used by the engine.
 pub use tokio;

@@ -15,12 +15,12 @@ fn problem_lines(problems: &[ManifestError]) -> String {
     problems.iter().map(ManifestError::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Parses manifests in YAML or JSON, with the limits of the command line. `file` is the file name in
+/// Parses YAML or JSON manifests, with the limits of the command line. `file` is the file name to use in
 /// messages.
 ///
 /// # Errors
 ///
-/// Returns all problems together, each with its line: syntax errors, and objects without a kind or name.
+/// Returns all problems at once, each with its line: syntax errors, and objects without a kind or name.
 pub fn read_manifests(file: &str, content: &[u8]) -> Result<Targets, InvalidManifests> {
     match parse(file, content, &Limits::default()) {
         Ok(targets) => Ok(Targets { targets, ..Targets::default() }),

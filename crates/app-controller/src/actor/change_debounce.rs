@@ -12,12 +12,12 @@ use super::ActorState;
 use crate::comparison_result::{ComparisonResult, ComparisonStart};
 use crate::messages::AppMessage;
 
-/// Delay after the first change, during which more changes are collected.
+/// Delay after the first change, to batch the changes that follow.
 const DEBOUNCE_DELAY: Duration = Duration::from_millis(200);
-/// Longer delay while an operation is running, because a comparison starts anyway when the operation ends.
+/// Longer delay while an operation is running, since a comparison follows anyway when it finishes.
 const DEBOUNCE_DELAY_RUNNING: Duration = Duration::from_secs(5);
-/// Minimum pause between comparisons while objects keep changing: a multiple of the last comparison's
-/// duration, with a lower limit. The pause keeps rollouts visible without overloading the cluster.
+/// Minimum pause between comparisons while objects keep changing, as a multiple of the last comparison's
+/// duration, and its lower bound. It keeps rollouts visible without overloading the cluster.
 const PAUSE_FACTOR: u32 = 4;
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// Delay before comparing again after the cluster denied a read, or after the comparison with the running
@@ -32,7 +32,7 @@ pub(super) struct PendingChange {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ChangeReason {
-    /// Objects have changed. A comparison that is already running may have read the change.
+    /// An object has changed. A comparison in progress may already have seen it.
     ObjectChange,
     /// The last comparison was incomplete, so another comparison is needed even if nothing changes.
     Incomplete,
@@ -47,8 +47,8 @@ impl ActorState {
         self.compare_if_due(myself);
     }
 
-    /// Requests the scheduled comparison if it is due. While an operation is running, objects change
-    /// constantly, so the comparison is due later.
+    /// Requests the scheduled comparison once it is due. That is later while an operation is running, because
+    /// objects then change constantly.
     pub(super) fn compare_if_due(&mut self, myself: &ActorRef<AppMessage>) {
         // The running comparison may already include the change.
         let Some(PendingChange { since, reason }) = self.pending_change.filter(|_| !self.is_comparing) else {
@@ -68,8 +68,7 @@ impl ActorState {
         }
     }
 
-    /// Requests a comparison when an object's grace period ends, because no watch event reports the end of
-    /// the period.
+    /// Requests a comparison when an object's grace period expires, which no watch event reports.
     pub(super) fn compare_changed_health(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
         match self.next_health_change {
             Some(at) if at <= now => {

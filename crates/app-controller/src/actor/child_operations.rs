@@ -1,5 +1,5 @@
-//! Operations requested by progressive syncs. Each operation starts at most once, under an ID that was
-//! persisted beforehand, and reports its progress to the progressive sync.
+//! Operations requested by progressive syncs. Each starts at most once, under an ID persisted beforehand, and
+//! reports its progress back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl TrackedChild {
 }
 
 impl ActorState {
-    /// Accepts a requested operation and starts to report its progress.
+    /// Accepts a requested operation and starts reporting its progress.
     pub(super) async fn request_child(&mut self, operation: OperationId, request: ChildOperation) {
         let mut child = TrackedChild { request, last_report: None, revision_comparison: None };
         let is_known = rollout_operation::current_rollout_operation(&self.application) == Some(operation)
@@ -153,9 +153,9 @@ impl ActorState {
         }
     }
 
-    /// Returns evidence that an operation has already deployed the requested state, so that no hook runs
-    /// twice. Returns `None` if the state must be deployed. Only a comparison that started after that
-    /// operation ended counts as evidence. If there is no such comparison, this function requests it.
+    /// Returns evidence that the requested state is already deployed, so that no hook runs twice. `None`
+    /// means that it must be deployed. Only a comparison that started after the earlier operation finished
+    /// counts; it is requested if missing.
     fn deployed_evidence(
         &mut self,
         myself: &ActorRef<AppMessage>,
@@ -214,8 +214,8 @@ impl ActorState {
         }
     }
 
-    /// Returns true if these revisions have the manifests of a requested operation. Returns `None` until a
-    /// comparison, which this function starts, has finished.
+    /// Returns true if these revisions have the same manifests as a requested operation. The first call
+    /// starts the comparison, and the result is `None` until it has finished.
     fn has_child_manifests(
         &mut self,
         myself: &ActorRef<AppMessage>,
@@ -312,19 +312,19 @@ impl ActorState {
         self.child_operations.current = Some(operation);
     }
 
-    /// Returns true if the engine has received the progressive sync's operation or is about to receive it.
+    /// Returns true if the progressive sync's operation has reached the engine or is about to.
     fn is_child_in_engine(&self) -> bool {
         let placed = rollout_operation::current_rollout_operation(&self.application);
         placed.is_some() && (placed == self.running_operation || placed == self.child_operations.current)
     }
 
-    /// Returns true if the requested operation can still be prevented from starting.
+    /// Returns true if the requested operation can still be kept from starting.
     pub(super) fn can_be_withheld(&self, request: &OperationRequest) -> bool {
         operation::engine_id(request).is_none()
             || rollout_operation::is_of_rollout(request) && !self.is_child_in_engine()
     }
 
-    /// Withdraws an operation. If the operation hasn't started yet, it will never start.
+    /// Withdraws an operation. Unless it has already started, it never will.
     pub(super) async fn withdraw_child(&mut self, operation: OperationId, now: Timestamp) {
         self.child_operations.requested.remove(&operation);
         if rollout_operation::current_rollout_operation(&self.application) != Some(operation) {
@@ -337,16 +337,15 @@ impl ActorState {
         rollout_operation::withdraw_operation(&mut self.application, operation, now);
     }
 
-    /// Stops handing the operation over to the engine. Returns true if the engine definitely hasn't received
-    /// the operation.
+    /// Cancels the handover to the engine. Returns true if the engine definitely hasn't received the
+    /// operation.
     async fn cancel_handover(&mut self, operation: OperationId) -> bool {
         self.operation_tasks.shutdown().await;
         (self.is_preparing, self.running_operation) = (false, None);
         !operation_history::is_operation_known(&self.shared, operation).await
     }
 
-    /// Ends an operation or prevents it from starting. Replies once the operation has finished or can no
-    /// longer start.
+    /// Stops an operation or keeps it from starting. Replies once it has finished or can no longer start.
     pub(super) async fn stop_child(
         &mut self,
         myself: &ActorRef<AppMessage>,
@@ -364,8 +363,8 @@ impl ActorState {
         self.tasks.spawn(end_in_engine(Arc::clone(&self.shared), operation, by, reply));
     }
 
-    /// Restores the current operation, which a previous actor of this Application accepted. Withdraws the
-    /// operation if the engine hasn't received it.
+    /// Restores the operation that this Application's previous actor accepted. Withdraws it if the engine
+    /// never received it.
     pub(super) async fn restore_child(&mut self, now: Timestamp) {
         let Some(placed) = rollout_operation::current_rollout_operation(&self.application) else { return };
         match operation_history::is_operation_known(&self.shared, placed).await {
@@ -375,8 +374,8 @@ impl ActorState {
     }
 }
 
-/// Terminates an operation that the engine may have received. Replies once the operation has finished.
-/// Doesn't reply if the engine stops.
+/// Terminates an operation that may have reached the engine, and replies once it has finished. Sends no reply
+/// if the engine stops.
 pub async fn end_in_engine(shared: Arc<SharedState>, operation: OperationId, by: String, reply: Reply) {
     let is_over =
         || async { matches!(operation_history::operation_result(&shared, operation).await, Ok(Some(_))) };

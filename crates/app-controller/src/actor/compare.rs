@@ -47,8 +47,8 @@ impl ActorState {
             return;
         }
         if with.ended_operations != self.ended_operations {
-            // The comparison started before an operation finished, so it may show the cluster's state from
-            // before the operation.
+            // The comparison started before an operation finished, so it may have missed the operation's
+            // effects.
             self.request_comparison(with.level);
             self.requeue_refreshes();
             return;

@@ -13,7 +13,7 @@ use crate::messages::AppMessage;
 use crate::operation_history;
 
 impl ActorState {
-    /// Deletes the Application at a user's request. If the call succeeds, the request is durable.
+    /// Deletes the Application at a user's request. The request is durable once this returns `Ok`.
     pub(super) async fn request_deletion(
         &mut self,
         options: DeletionOptions,
@@ -39,7 +39,7 @@ impl ActorState {
         {
             requester.annotate(&mut removed.metadata.annotations);
         }
-        // Wait, so that no earlier state is written after the deletion.
+        // Otherwise, an earlier state could still be written after the deletion.
         self.await_write(None).await;
         self.shared.store.delete(&removed).await.map_err(|error| error.to_string())?;
         // If the store is a cluster, its watch reports the deletion time and the remaining finalizers.
@@ -100,7 +100,7 @@ impl ActorState {
     }
 
     /// Withdraws a deletion that is no longer requested, for example because the Application was written
-    /// again. If the engine hasn't started the deletion yet, it will never start.
+    /// again. Unless it has already started, it never will.
     async fn withdraw_deletion(&mut self, now: Timestamp) {
         let Some(reason) = deletion::unfounded_deletion_message(&self.application) else { return };
         let id = self.application.operation.as_ref().and_then(operation::engine_id);

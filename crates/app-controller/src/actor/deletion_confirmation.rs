@@ -10,9 +10,9 @@ use super::ActorState;
 const UNKNOWN_PERSON: &str = "unknown";
 
 impl ActorState {
-    /// Forwards a confirmation to the running operation, and repeats this after each new plan, because a new
-    /// plan prompts again. Every step calls this function, so the order of the annotation, the prompt and the
-    /// start of this process doesn't matter.
+    /// Forwards a confirmation to the running operation, and again after each new plan, which prompts again.
+    /// Called on every step, so it doesn't matter whether the annotation, the prompt or this process came
+    /// first.
     pub(super) async fn confirm_deletions(&mut self) {
         let Some(request) = &self.application.operation else { return };
         let Some(id) = operation::engine_id(request).filter(|id| self.running_operation == Some(*id)) else {
@@ -28,7 +28,7 @@ impl ActorState {
         let by = by.as_deref().unwrap_or(UNKNOWN_PERSON);
         match self.shared.engine.confirm_prune(id, &Requester { name: by, reason: &reason }.to_text()).await {
             Ok(()) => self.confirmed_operation = Some(attempt),
-            // The operation hasn't reached its prompt yet, or it doesn't have a prompt.
+            // The operation has no prompt, or hasn't reached it yet.
             Err(EngineError::Rejected { .. } | EngineError::NotRunning { .. }) => {}
             Err(error) => {
                 tracing::warn!(application = %self.key, %error, "failed to forward a confirmation to the operation")

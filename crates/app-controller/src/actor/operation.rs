@@ -20,7 +20,7 @@ use crate::run_operation;
 use crate::write_refusal_event;
 
 impl ActorState {
-    /// Requests an operation. If the call succeeds, the request is durable.
+    /// Requests an operation. The request is durable once this returns `Ok`.
     pub(super) async fn request_operation(
         &mut self,
         myself: &ActorRef<AppMessage>,
@@ -50,7 +50,7 @@ impl ActorState {
         answer.and(persisted)
     }
 
-    /// Terminates the current operation. If `meant` is set and isn't the current operation, returns an error.
+    /// Terminates the current operation. Fails if `meant` is a different operation.
     pub(super) async fn terminate_operation(
         &mut self,
         meant: Option<OperationId>,
@@ -70,7 +70,7 @@ impl ActorState {
         self.terminate_current(by).await
     }
 
-    /// Terminates the current operation, even if it has not started yet.
+    /// Terminates the current operation, even if it hasn't started yet.
     pub(super) async fn terminate_current(&mut self, by: &str) -> Result<(), String> {
         let Some(request) = &self.application.operation else {
             return Err("Unable to terminate operation. No operation is in progress".to_owned());
@@ -82,8 +82,8 @@ impl ActorState {
             operation::set_terminating(&mut self.application);
             return Ok(());
         }
-        // If the engine doesn't have the operation yet, stop the handover. The engine may still have received
-        // the operation in the meantime.
+        // Stop the handover in case the engine doesn't have the operation yet. It may still have received it
+        // in the meantime.
         self.operation_tasks.shutdown().await;
         (self.is_preparing, self.running_operation) = (false, None);
         if let Some(id) = id
@@ -175,8 +175,8 @@ impl ActorState {
         }
     }
 
-    /// Ends the requested operation before it starts. The rejection is recorded only in the operation's state
-    /// and in a Kubernetes Event.
+    /// Rejects the requested operation before it starts. This is recorded only in the operation's state and
+    /// in a Kubernetes Event.
     pub(super) fn refuse_operation(&mut self, reason: String) {
         let refused = EngineProgress::rejected(reason.clone(), self.now());
         operation::apply_progress(&mut self.application, refused);
@@ -214,7 +214,7 @@ impl ActorState {
         }
     }
 
-    /// Sets the reason why an operation that the engine hasn't received yet is waiting.
+    /// Records why an operation that hasn't reached the engine yet is waiting.
     pub(super) fn set_wait_reason(&mut self, id: OperationId, reason: String) {
         if self.application.operation.as_ref().and_then(operation::engine_id) == Some(id) {
             let now = self.now();
@@ -222,8 +222,8 @@ impl ActorState {
         }
     }
 
-    /// Updates the status for an operation that doesn't have an ID yet and isn't waiting. Otherwise, the
-    /// status would show the previous operation until the new operation reports progress.
+    /// Resets the status for an operation that has no ID yet and isn't waiting. It would otherwise show the
+    /// previous operation until the new operation reports progress.
     pub(super) fn reset_operation_status(&mut self, now: Timestamp) {
         let has_no_id = self
             .application

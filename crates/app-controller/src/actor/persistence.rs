@@ -25,11 +25,11 @@ use crate::status_log;
 const WRITE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 const WRITE_INTERVAL_FACTOR: u32 = 30;
 const WRITE_INTERVAL_MAX: Duration = Duration::from_secs(10);
-/// Time after which work that doesn't depend on a write stops waiting for it.
+/// Maximum time that work waits for a write it doesn't depend on.
 const WRITE_WAIT_MAX: Duration = Duration::from_secs(1);
-/// Maximum delay of a write if a comparison or a starting operation is about to make more changes.
+/// Maximum time to hold back a write while a comparison or a starting operation is about to change more.
 const PENDING_CHANGE_DELAY_MAX: Duration = Duration::from_millis(500);
-/// Delay of a write that only records a newer commit. A push affects many Applications but changes only a few
+/// Delay for writes that only record a newer commit. A push affects many Applications but changes only a few
 /// of them.
 const NEWER_COMMIT_DELAY: Duration = Duration::from_secs(5);
 /// Maximum number of concurrent writes during shutdown, and the time limit for all of them together.
@@ -40,8 +40,8 @@ const FAILED_WRITE_CONDITION: &str = "StatusWriteError";
 
 /// Condition type for repeated writes to the status by other clients.
 const OVERWRITTEN_CONDITION: &str = "StatusOverwrittenWarning";
-/// Number of overwrites that count as a conflict. The next two constants are the maximum time between two
-/// such overwrites, and the minimum interval between restores during a conflict.
+/// Number of overwrites that count as a conflict, the maximum time between two of them, and the minimum
+/// interval between restores during a conflict.
 const CONFLICT_OVERWRITES: u32 = 5;
 const CONFLICT_WINDOW: Duration = Duration::from_secs(120);
 const RESTORE_INTERVAL: Duration = Duration::from_secs(30);
@@ -68,7 +68,7 @@ pub(super) struct FailedWrite {
     /// Time of the first and of the most recent consecutive failure.
     since: Timestamp,
     last_attempt: Timestamp,
-    /// Operation at the time of the failure. If it changes, the next attempt starts immediately.
+    /// Operation at the time of the failure. If it changes, the write is retried immediately.
     operation: Option<OperationRequest>,
 }
 
@@ -87,14 +87,14 @@ impl Drop for PendingWrite {
     }
 }
 
-/// Returns true if the write that replaces the persisted operation can be delayed. It must not be delayed for
-/// a newly requested operation, or for an operation that has an ID and starts after the write.
+/// Returns true if the write can be delayed: the operation is unchanged, was removed, or may get lost in a
+/// crash.
 fn can_write_be_delayed(written: Option<&OperationRequest>, request: Option<&OperationRequest>) -> bool {
     written == request || request.is_none_or(is_repeatable)
 }
 
-/// Returns true if the operation may be lost in a crash, because the Application would request the operation
-/// again. An operation with a plan must not be lost, because the plan may have been approved.
+/// Returns true if a crash may lose the operation, because the Application would simply request it again. An
+/// operation with a plan must not get lost, because the plan may have been approved.
 fn is_repeatable(request: &OperationRequest) -> bool {
     let is_bare = operation::engine_id(request).is_none() && approval::requested_plan(request).is_none();
     request.initiated_by.automated && is_bare && supersede::successor_of(request).is_none()
@@ -111,15 +111,15 @@ fn differs_only_in_commit(known: &Application, now: &Application) -> bool {
     known == *now && before.compared_to == after.compared_to
 }
 
-/// Operation that must end because its phase in the status is `Terminating`. The ID is `None` before the
-/// operation starts.
+/// Operation to stop because its phase in the status is `Terminating`. `None` if it has no ID because it
+/// hasn't started.
 pub(super) struct RequestedEnd(Option<OperationId>);
 
 /// Returns the requested operation if its phase in the status is `Terminating`.
 pub(super) fn requested_end(application: &Application) -> Option<RequestedEnd> {
     let request = operation::engine_id(application.operation.as_ref()?);
     let state = application.status.operation_state.as_ref()?;
-    // A status that was written before the operation started doesn't contain an ID.
+    // A status from before the operation started has no ID.
     let current = operation::engine_id(&state.operation);
     let is_to_end = state.phase == OperationPhase::Terminating
         && state.finished_at.is_none()
@@ -127,14 +127,13 @@ pub(super) fn requested_end(application: &Application) -> Option<RequestedEnd> {
     is_to_end.then_some(RequestedEnd(request))
 }
 
-/// Removes the condition that reports failed writes from a published state, before a new actor continues with
-/// this state.
+/// Removes the condition about failed writes from a published state that a new actor takes over.
 pub(super) fn remove_write_condition(application: &mut Application) {
     application.status.conditions.retain(|one| one.kind.to_string() != FAILED_WRITE_CONDITION);
 }
 
-/// Persists the remaining published state after all actors have stopped. State that can't be written before
-/// the timeout is restored from the log at the next start.
+/// Persists the remaining published state after all actors have stopped. Anything not written before the
+/// timeout is restored from the log at the next start.
 pub async fn persist_remaining(shared: &SharedState) {
     shared.store.await_writes().await;
     let left = shared.unpersisted.take();
@@ -154,15 +153,13 @@ pub async fn persist_remaining(shared: &SharedState) {
 
 impl ActorState {
     /// Publishes changes, and persists them at most once per second. Changes to the operation are persisted
-    /// immediately, before the operation starts. If a write fails, the reason is published and the write is
-    /// retried later. A slow write continues in the background and blocks only other writes and work that
-    /// depends on it.
+    /// immediately, before it starts. A failed write is published with its reason and retried later. A slow
+    /// write continues in the background and holds up only other writes and work that depends on it.
     pub(super) async fn persist(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
         self.persist_within(myself, Some(WRITE_WAIT_MAX)).await
     }
 
-    /// Publishes and persists changes, no matter how long the write takes, because a caller is waiting for
-    /// the result.
+    /// Publishes and persists changes however long it takes, because a caller is waiting for the result.
     pub(super) async fn persist_now(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
         self.persist_within(myself, None).await
     }
@@ -226,8 +223,8 @@ impl ActorState {
         self.pending_write = Some(Box::new(PendingWrite { task, state, started_at: self.now(), is_restore }));
     }
 
-    /// Waits for the write in progress, up to `patience`, and handles its result. Returns `None` if no write
-    /// is in progress or if it hasn't finished.
+    /// Waits up to `patience` for the write in progress and handles its result. Returns `None` if there is no
+    /// write or it hasn't finished in time.
     pub(super) async fn await_write(&mut self, patience: Option<Duration>) -> Option<Result<(), String>> {
         let writing = self.pending_write.as_mut()?;
         let ended = match patience {
@@ -257,7 +254,7 @@ impl ActorState {
         Some(written)
     }
 
-    /// Returns true and schedules the write if the write can be delayed.
+    /// Schedules the write and returns true if it can be delayed.
     fn can_write_wait(&mut self, myself: &ActorRef<AppMessage>) -> bool {
         let (is_put_back, now) = (self.should_restore(), self.now());
         let request = self.application.operation.as_ref();
@@ -316,8 +313,8 @@ impl ActorState {
         }
     }
 
-    /// Restores the state after another client has overwritten it. If the client has set the operation's
-    /// phase to `Terminating`, also ends the operation.
+    /// Restores the state after another client has overwritten it. If that client set the operation's phase
+    /// to `Terminating`, also stops the operation.
     pub(super) async fn handle_overwrite(&mut self, ended: Option<ExternalTermination>) {
         let now = self.now();
         let times = if now < self.overwrites.last_at + CONFLICT_WINDOW { self.overwrites.count } else { 0 };
@@ -332,8 +329,8 @@ impl ActorState {
             .await;
     }
 
-    /// Ends the operation if another client set its phase to `Terminating` while the service was stopped. If
-    /// the log already contains the termination, the engine ends the operation automatically.
+    /// Stops the operation if another client set its phase to `Terminating` while the service was down. If
+    /// the log already records the termination, the engine stops it by itself.
     pub(super) async fn end_as_recorded(&mut self, RequestedEnd(meant): RequestedEnd) {
         let is_meant = self.operation_id().is_none_or(|id| Some(id) == meant);
         if self.application.operation.is_some()
@@ -374,8 +371,8 @@ impl ActorState {
         }
     }
 
-    /// Records the result of the last write and publishes the change. If the write failed, `wrong` contains
-    /// the error and the operation that was being written.
+    /// Records and publishes the result of the last write. If it failed, `wrong` is the error and the
+    /// operation that was being written.
     fn record_write_result(&mut self, wrong: Option<(String, Option<OperationRequest>)>) {
         let now = self.now();
         let before = self.failed_write.take();
@@ -447,8 +444,7 @@ impl ActorState {
         self.application.operation.as_ref().and_then(operation::engine_id)
     }
 
-    /// Returns true if the operation would survive a crash, because its ID is persisted or the operation is
-    /// in the log.
+    /// Returns true if the operation would survive a crash: its ID is persisted, or it is in the log.
     pub(super) async fn is_operation_durable(&mut self) -> bool {
         let Some(id) = self.operation_id() else { return false };
         if self.durable_operation != Some(id) {

@@ -18,7 +18,7 @@ use crate::operation_start;
 use crate::plan_approval::{self, UNAPPROVED_RESULT, with_plans};
 use crate::plan_check::{PendingPlan, PlanCheck, PlanFailure};
 
-/// Delay before failed planning is retried. A change triggers an earlier retry.
+/// Delay before retrying failed planning. A change triggers an earlier retry.
 const RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// The plan that is waiting for approval, and the state of its checks.
@@ -41,8 +41,8 @@ impl ActorState {
         self.approval_state.failure = None;
     }
 
-    /// Restores the plan of an operation that was requested with a plan and hasn't started. A check at the
-    /// start of the operation decides whether the plan may run.
+    /// Restores the plan of an operation that was requested with it and hasn't started. It is checked again
+    /// when the operation starts.
     pub(super) fn restore_plan(&mut self, plan: Option<PlanReference>) {
         let of_plan = |request: &&mut OperationRequest| {
             operation::engine_id(request).is_none() && operation::deletion_cascade(request).is_none()
@@ -117,8 +117,7 @@ impl ActorState {
         self.approval_state.pending_plan.as_ref().filter(|one| one.summary.hash.to_string() == plan)
     }
 
-    /// Returns true if the operation's plan has all required approvals. The operation then runs exactly this
-    /// plan.
+    /// Returns true if the operation's plan has all required approvals and will be executed as it is.
     pub(super) fn is_approved(&self) -> bool {
         let Some(request) = self.application.operation.as_ref() else { return false };
         let Some(waiting) = self.pending_plan_of(request) else { return false };
@@ -128,16 +127,15 @@ impl ActorState {
         })
     }
 
-    /// Returns the revisions of the waiting plan. Terminating the operation rejects these revisions, so that
-    /// they aren't synced automatically.
+    /// Returns the revisions of the waiting plan, which terminating the operation rejects, so that they
+    /// aren't synced automatically.
     pub(super) fn rejected_revisions(&self) -> Option<Vec<String>> {
         let waiting = self.pending_plan_of(self.application.operation.as_ref()?)?;
         Some(waiting.revisions.clone())
     }
 
-    /// Withdraws the waiting plan, so that a later request for the same operation doesn't reuse it. `by` is
-    /// the user who withdraws the plan; later errors name this user. The returned future persists the
-    /// withdrawal.
+    /// Withdraws the waiting plan, so that a later request for the same operation doesn't reuse it. Later
+    /// errors name `by` as the user who withdrew it. The returned future persists the withdrawal.
     pub(super) fn withdraw_plan(
         &mut self,
         by: Option<PlanApproval>,
@@ -220,7 +218,7 @@ impl ActorState {
         }
     }
 
-    /// Approves a plan. When this function returns, both the approval and the waiting operation are durable.
+    /// Approves a plan. Once this returns, both the approval and the waiting operation are durable.
     pub(super) async fn approve(
         &mut self,
         myself: &ActorRef<AppMessage>,
@@ -249,8 +247,8 @@ impl ActorState {
         Ok(())
     }
 
-    /// Returns the request to repeat if an operation ended before its first write. This happens if its plan
-    /// was outdated, or if an approval became required just before.
+    /// Returns the request to repeat if an operation finished without writing anything, because its plan was
+    /// outdated or an approval had just become required.
     pub(super) fn repeat_request(&self, ended: &EngineProgress) -> Option<OperationRequest> {
         let request = self.application.operation.as_ref().filter(|_| ended.finished_at.is_some())?;
         let is_required =

@@ -1,5 +1,5 @@
-//! Comparison requests. A request is answered once Tidegate has published the result of a comparison that
-//! started after the request.
+//! Comparison requests. Each is answered once the result of a comparison that started after it has been
+//! published.
 
 use tidegate_application::refresh::{self, RefreshLevel};
 
@@ -20,8 +20,8 @@ enum WaiterState {
 }
 
 impl ActorState {
-    /// Requests a comparison. After an Application's deletion has started, the Application isn't compared,
-    /// and the request retries the deletion instead.
+    /// Requests a comparison. An Application that is being deleted is no longer compared; the request retries
+    /// its deletion instead.
     pub(super) fn refresh(&mut self, level: RefreshLevel, reply: Reply) {
         self.request_comparison(level);
         self.refresh_waiters.push(RefreshWaiter { reply, state: WaiterState::Waiting });

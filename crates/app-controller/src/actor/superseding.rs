@@ -16,23 +16,23 @@ use crate::comparison_result::OperationRelation;
 use crate::messages::AppMessage;
 use crate::run_operation;
 
-/// Requests that are waiting for the current operation to end.
+/// Requests that wait for the current operation to finish.
 #[derive(Default)]
 pub(super) struct SupersedeState {
-    /// Operation that is being ended so that another operation can start.
+    /// Operation that is being stopped in favor of another.
     ending_operation: Option<OperationId>,
-    /// Current step of the operation, if the step must not be interrupted.
+    /// Step that the operation is in, if it must not be interrupted.
     uninterruptible_step: Option<String>,
-    /// Relation between the last comparison's manifests and the manifests of the operation that was running
-    /// when the comparison started.
+    /// Relation of the last comparison's manifests to those of the operation that was running when it
+    /// started.
     last_comparison: OperationRelation,
     /// Revisions that were compared last.
     revisions: Vec<String>,
 }
 
 impl ActorState {
-    /// Handles an operation that a client has written to the resource. The client can't receive a response,
-    /// so a rejection is shown as a condition until the running operation ends.
+    /// Handles an operation that a client has written to the resource. There is no way to reply, so a
+    /// rejection is shown as a condition until the running operation finishes.
     pub(super) fn handle_written_operation(&mut self, request: OperationRequest) {
         if self.application.operation.is_none() {
             self.application.operation = Some(request);
@@ -63,8 +63,8 @@ impl ActorState {
         }
     }
 
-    /// Records the relation between a finished comparison's manifests and the running operation's manifests.
-    /// The rest of the comparison's outcome is in the status.
+    /// Records how a finished comparison's manifests relate to the running operation's. Everything else about
+    /// the comparison is in the status.
     pub(super) fn record_operation_comparison(&mut self, compared: OperationRelation) {
         (self.supersede_state.last_comparison, self.supersede_state.revisions) =
             (compared, self.newest_revisions());
@@ -75,9 +75,9 @@ impl ActorState {
         newest.map(|sync| revisions_of_fields(&sync.revision, &sync.revisions)).unwrap_or_default()
     }
 
-    /// Returns the relation between the newest manifests and the running operation's manifests, or `None`
-    /// until a comparison has covered both. Comparisons by an earlier process, with a different operation or
-    /// with other revisions don't count.
+    /// Returns how the newest manifests relate to the running operation's, or `None` until a comparison has
+    /// covered both. Comparisons by an earlier process, for a different operation or for other revisions
+    /// don't count.
     fn newest_manifests(&self) -> Option<ManifestComparison> {
         let SupersedeState { last_comparison, revisions, .. } = &self.supersede_state;
         let current = self.application.operation.as_ref().and_then(operation::engine_id)?;
@@ -86,14 +86,14 @@ impl ActorState {
     }
 
     /// Requests a comparison if there are newer revisions whose manifests haven't been compared with the
-    /// operation's manifests.
+    /// operation's.
     pub(super) fn compare_newer_revisions(&mut self) {
         if supersede::has_newer_revisions(&self.application) && self.newest_manifests().is_none() {
             self.request_comparison(RefreshLevel::Recent);
         }
     }
 
-    /// Decides, based on the last comparison, whether the operation must end. Also sets the condition about
+    /// Decides from the last comparison whether to stop the operation, and updates the condition about
     /// waiting requests.
     pub(super) fn decide_supersede(&mut self, now: Timestamp) -> SupersedeDecision {
         let newest = self.newest_manifests().unwrap_or_default();
@@ -125,8 +125,8 @@ impl ActorState {
         decided
     }
 
-    /// Ends the operation if this was decided and the operation can currently be ended safely. The actor
-    /// calls this function again whenever the operation makes progress.
+    /// Stops the operation if that was decided and is currently safe. Called again whenever the operation
+    /// makes progress.
     pub(super) async fn supersede_operation(
         &mut self,
         myself: &ActorRef<AppMessage>,
@@ -150,8 +150,7 @@ impl ActorState {
         };
         if self.supersede_state.uninterruptible_step != uninterruptible_step {
             self.supersede_state.uninterruptible_step = uninterruptible_step;
-            // Trigger a step that publishes the change. Otherwise, the change would remain unpublished until
-            // the next message.
+            // Trigger a step, or the change would stay unpublished until the next message.
             drop(myself.send_message(AppMessage::RelatedChanged));
         }
     }

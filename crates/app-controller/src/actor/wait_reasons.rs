@@ -82,7 +82,7 @@ impl ActorState {
     }
 
     /// Compares the dependency that the Application is waiting for, once per commit. A push that doesn't
-    /// affect the dependency's files would not trigger this comparison.
+    /// touch the dependency's files wouldn't trigger this.
     fn refresh_dependency(&mut self) {
         let deploys =
             dependencies::revisions_to_deploy(&self.application, self.prepared_revisions.as_deref());
@@ -95,7 +95,7 @@ impl ActorState {
         }
     }
 
-    /// Returns the dependency cycle that the Application belongs to.
+    /// Returns the dependency cycle that the Application is part of, if any.
     pub(super) fn dependency_cycle(&self) -> Option<String> {
         let cache = &self.shared.application_cache;
         let depend = |one: &dependencies::ApplicationName| match to_key(one) {
@@ -106,7 +106,7 @@ impl ActorState {
         dependencies::find_cycle(&to_name(&self.key), depend).map(|cycle| format_cycle(&cycle))
     }
 
-    /// Returns the dependencies that aren't ready, each with the reason.
+    /// Lists the dependencies that aren't ready, with reasons.
     pub(super) fn dependencies_not_ready(&self) -> Option<String> {
         let deploys =
             dependencies::revisions_to_deploy(&self.application, self.prepared_revisions.as_deref());

@@ -38,8 +38,8 @@ impl ApplicationService {
         self.shared.plans.as_ref().map(|plans| plans.subscribe())
     }
 
-    /// Returns the stored plan with the given hash or hash prefix, optionally only if the plan belongs to a
-    /// certain Application. `requester` has the same effect as in [`Self::plans`].
+    /// Returns the stored plan with this hash or hash prefix, optionally requiring that it is for a certain
+    /// Application. See [`Self::plans`] for `requester`.
     pub async fn stored_plan(
         &self,
         text: Option<&str>,
@@ -50,8 +50,8 @@ impl ApplicationService {
         Ok((self.plan_line_for(&line, requester), masked_plan(plan)))
     }
 
-    /// Returns the changes that a stored plan would make now, and what has changed since the plan was
-    /// created. Optionally requires that the plan belongs to a certain Application.
+    /// Returns the changes that a stored plan would make now, and what has changed since it was created.
+    /// Optionally requires that it is for a certain Application.
     pub async fn diff_plan(
         &self,
         text: Option<&str>,
@@ -87,8 +87,8 @@ impl ApplicationService {
         Ok((self.plan_line(&line), masked_plan(plan)))
     }
 
-    /// Approves a plan. Optionally requires that the plan belongs to a certain Application. Returns once the
-    /// approval is durable. If an operation is waiting for this approval, it then starts.
+    /// Approves a plan, optionally requiring that it is for a certain Application. Returns once the approval
+    /// is durable. An operation that is waiting for it then starts.
     pub async fn approve_plan(
         &self,
         text: Option<&str>,
@@ -115,7 +115,7 @@ impl ApplicationService {
         Ok(self.plan_line(&line))
     }
 
-    /// Adds the name of the waiting plan, if there is one, to the error about an unknown plan.
+    /// Mentions the waiting plan, if any, in the error about an unknown plan.
     fn with_waiting_plan(&self, text: Option<&str>, error: ServiceError) -> ServiceError {
         let ServiceError::UnknownPlan { text: hash, .. } = &error else { return error };
         let is_hash = is_hash(&hash.to_ascii_lowercase());
@@ -179,7 +179,7 @@ impl ApplicationService {
         checked.map_err(|error| ServiceError::NotAllowed { message: error.to_string() })
     }
 
-    /// Requests an operation that executes a plan exactly as the plan was stored. Returns once the request is
+    /// Requests an operation that executes a plan exactly as it was stored. Returns once the request is
     /// durable.
     pub async fn sync_plan(
         &self,
@@ -210,8 +210,8 @@ impl ApplicationService {
                 "plan {short} for application {key} needs {who}: `tidegate app approve {key} {short}`"
             )));
         }
-        // Check the plan before it is marked as executed, so that the user can request its execution again
-        // after a rejection.
+        // Check the plan before it is marked as executed, so that it can be requested again after a
+        // rejection.
         plan_approval::check_plan(&self.shared, &application, plan, allow_drift).await?;
         operation::set_reason(&mut request, requester.reason);
         let plan = Some(PlanReference { hash: line.hash, allow_drift });
@@ -293,8 +293,7 @@ impl ApplicationService {
         self.plan_line_for(line, None)
     }
 
-    /// Returns a plan's list entry. If `requester` is set, the entry includes whether that user may approve
-    /// the plan.
+    /// Returns a plan's list entry. If `requester` is set, it says whether that user may approve the plan.
     fn plan_line_for(&self, line: &StoredPlanMetadata, requester: Option<&str>) -> PlanSummary {
         let application = self.application(&AppKey::parse(&line.application));
         let hash = line.hash.to_string();
@@ -368,7 +367,7 @@ fn qualified_name(key: &AppKey) -> String {
     format!("{}/{}", key.namespace, key.name)
 }
 
-/// Returns the plan. Secret values in its messages are masked.
+/// Returns the plan with secret values in its messages masked.
 fn masked_plan(kept: StoredPlan) -> Plan {
     let mask = Mask::from_objects(kept.targets.targets.iter().map(|target| &target.object));
     let mut plan = kept.plan;
@@ -380,8 +379,7 @@ fn masked_plan(kept: StoredPlan) -> Plan {
     plan
 }
 
-/// Returns the operation that executes a stored plan. The operation has the same options as a sync without a
-/// plan.
+/// Returns the operation that executes a stored plan, with the same options as a sync without a plan.
 fn plan_operation(application: &Application, plan: &StoredPlan, by: String) -> OperationRequest {
     let request = &plan.request;
     let policy = application.spec.sync_policy.clone().unwrap_or_default();

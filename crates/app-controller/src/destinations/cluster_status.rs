@@ -11,12 +11,11 @@ use crate::watches::{WatchMetrics, WatchRegistry};
 /// Status of a cluster that Applications can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterStatus {
-    /// Names under which destinations refer to the cluster. There are several if several Secrets declare the
-    /// cluster.
+    /// Names of the cluster. There are several if several Secrets declare it.
     pub names: Vec<String>,
-    /// Server address.
+    /// Server URL.
     pub server: String,
-    /// Other server addresses that refer to the same cluster.
+    /// Other server URLs of the same cluster.
     pub other_servers: Vec<String>,
     /// True if the cluster responded to the last check and its declaration is valid.
     pub is_connected: bool,

@@ -28,7 +28,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Destinations {
     /// Checks the declared clusters while the future is polled. Calls `notify` whenever a cluster becomes
-    /// usable or unusable. Adds a cluster to the engine when the cluster first becomes usable.
+    /// usable or unusable. Adds each cluster to the engine once it is first usable.
     pub async fn run_health_checks(&self, engine: &Engine, notify: impl Fn()) {
         let mut changes = self.0.changed.subscribe();
         let mut is_first = true;
@@ -118,7 +118,7 @@ impl Destinations {
     /// Checks all clusters. Returns true if anything has changed.
     pub(super) async fn check_all(&self, engine: &Engine) -> bool {
         let declared = self.state().declared.clone();
-        // Different spellings of a server address can refer to the same server.
+        // The same server URL can be spelled in different ways.
         let servers: Vec<String> =
             declared.iter().map(|one| canonical_server(&one.connection.server)).collect();
         let of_server = |server: &str| -> Vec<&ClusterSecret> {
@@ -139,7 +139,7 @@ impl Destinations {
             }
             let secrets: Vec<&str> =
                 of_server(server).into_iter().map(|one| one.secret_name.as_str()).collect();
-            // If the address is now spelled differently, the cluster gets a new connection.
+            // If the URL is now spelled differently, the cluster gets a new connection.
             let is_declared = declared.iter().any(|one| one.connection.server == *server);
             let reason = match secrets.as_slice() {
                 [one] if is_declared => {
@@ -201,8 +201,8 @@ impl Destinations {
         is_news
     }
 
-    /// Returns a client that uses the current credentials and determines the cluster's identity. The client
-    /// accepts any cluster.
+    /// Returns a client with the current credentials for finding out the cluster's identity. It accepts any
+    /// cluster.
     async fn identity_client(&self, declared: &ClusterConnection) -> Result<KubeCluster, String> {
         let (existing, is_same, clusters) = {
             let mut state = self.state_mut();
@@ -233,9 +233,8 @@ impl Destinations {
         Ok(scout)
     }
 
-    /// Returns a client for the cluster that is currently responding. The client rejects other clusters.
-    /// Clients for other clusters at the same server address are closed, and their work waits until those
-    /// clusters respond again.
+    /// Returns a client that accepts only the cluster that is currently responding. Clients for other
+    /// clusters at the same URL are closed, and their work waits until those clusters respond again.
     async fn cluster_client(
         &self,
         destination: &Destination,

@@ -14,7 +14,7 @@ use tidegate_scm::{Plugin, Policy, RequestContext, Secrets, Token, Web};
 
 use super::objects::ObjectSources;
 
-/// Secret that contains a plugin's token if the plugin's ConfigMap doesn't specify a Secret.
+/// Secret with a plugin's token, unless the plugin's ConfigMap specifies a different Secret.
 const ARGOCD_SECRET_NAME: &str = "argocd-secret";
 /// Default timeout for a plugin request.
 const PLUGIN_TIMEOUT: Duration = Duration::from_secs(30);

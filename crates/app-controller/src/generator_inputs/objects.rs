@@ -29,8 +29,8 @@ pub struct ObjectSources<'w> {
 }
 
 impl ObjectSources<'_> {
-    /// Returns a Secret or ConfigMap, or `None` if it doesn't exist. Errors contain the object's name, but
-    /// none of its content.
+    /// Returns a Secret or ConfigMap, or `None` if it doesn't exist. Errors name the object but never quote
+    /// its content.
     pub fn find(&self, kind: &str, namespace: &str, name: &str) -> Result<Option<Object>, String> {
         if let Some(files) = self.files
             && let Some(found) = find_in_files(files, kind, namespace, name)?
@@ -46,14 +46,14 @@ impl ObjectSources<'_> {
         }
     }
 
-    /// Returns a value from a Secret. Errors don't contain any of the Secret's content.
+    /// Returns a value from a Secret. Errors never quote the Secret's content.
     pub fn secret_value(&self, namespace: &str, name: &str, key: &str) -> Result<String, String> {
         let mut found = self.secret_values(namespace, name, &[key])?;
         found.remove(key).ok_or_else(|| format!("Secret {namespace}/{name} has no key {key}"))
     }
 
-    /// Returns the values of the given keys in a Secret. Omits keys that don't exist. Errors don't contain
-    /// any of the Secret's content.
+    /// Returns the values of these keys in a Secret, omitting keys that don't exist. Errors never quote the
+    /// Secret's content.
     pub fn secret_values(
         &self,
         namespace: &str,

@@ -10,18 +10,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Minimum limit on concurrent reads from one repository.
 const CONCURRENT_READS_MIN: usize = 8;
-/// Number of concurrent reads per CPU. The number is greater than one because some reads wait for programs
-/// and servers.
+/// Concurrent reads per CPU. More than one, because some reads wait for programs and servers.
 const CONCURRENT_READS_PER_PROCESSOR: usize = 2;
 
-/// Semaphores, by repository. Applications that exceed the limit wait without occupying a thread, so a server
-/// that never responds only blocks its own users and a few threads.
+/// Semaphores, by repository. Excess reads wait without occupying a thread, so an unresponsive server blocks
+/// only its own users and a few threads.
 #[derive(Default)]
 pub(super) struct ReadLimit(Mutex<HashMap<Address, Weak<Semaphore>>>);
 
 impl ReadLimit {
-    /// Waits for permits for all of the given repositories. Dropping the permits releases them. They are
-    /// acquired in a fixed order, so there is no deadlock.
+    /// Waits for permits for all of these repositories; dropping them releases them. They are acquired in a
+    /// fixed order to avoid deadlocks.
     pub async fn acquire(&self, repositories: BTreeSet<Address>) -> Vec<OwnedSemaphorePermit> {
         let mut taken = Vec::new();
         for repository in repositories {

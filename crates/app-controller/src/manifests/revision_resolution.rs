@@ -1,4 +1,4 @@
-//! Resolves revisions, based on the last observation or a new observation of their repositories.
+//! Resolves revisions, based on the last or a new observation of their repositories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use super::source_revisions::{SourceProblem, SourceRevision, pair_revisions};
 use crate::projects::project_name;
 
 impl Manifests {
-    /// Resolves the revisions of an Application's sources to commits, based on the last observation or a new
-    /// observation of their repositories. A new observation includes fetched dependencies. Also returns the
-    /// repositories whose refs have changed, even if the revisions can't be resolved.
+    /// Resolves the revisions of an Application's sources to commits, based on the last or a new observation
+    /// of their repositories. A new observation includes fetched dependencies. Also returns the repositories
+    /// whose refs have changed, even if the revisions can't be resolved.
     pub async fn resolve(
         self: &Arc<Self>,
         application: &Application,
@@ -44,9 +44,9 @@ impl Manifests {
         resolving.await.unwrap_or_else(|fault| (Err(fault), Vec::new()))
     }
 
-    /// Resolves the source revisions of many Applications, each with its project. Uses the last observation
-    /// of each repository. If `refresh` is set, observes all repositories again. Also returns the
-    /// repositories whose refs have changed.
+    /// Resolves the source revisions of many Applications, each with its project. With `refresh`, observes
+    /// all repositories again; otherwise, uses their last observation. Also returns the repositories whose
+    /// refs have changed.
     pub async fn resolve_all(
         self: &Arc<Self>,
         all: Vec<(Sources, String)>,

@@ -51,13 +51,12 @@ impl SourceRevision {
         self.source.path.is_empty() && !self.source.reference.is_empty()
     }
 
-    /// Returns the source's project and the base directory for relative addresses.
+    /// Returns the source's project and the base directory for relative URLs.
     pub fn address_context<'h>(&'h self, base: &'h Path) -> AddressContext<'h> {
         AddressContext { base, project: &self.project }
     }
 
-    /// Calls a function with the source. The errors mention the source, but never contain the credentials in
-    /// the source's address.
+    /// Calls a function with the source. Errors name the source, but without the credentials in its URL.
     pub fn with_error_context<T, E: Into<SourceProblem>>(
         &self,
         work: impl FnOnce() -> Result<T, E>,

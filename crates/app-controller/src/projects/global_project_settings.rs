@@ -18,9 +18,9 @@ const GLOBAL_PROJECTS_KEY: &str = "globalProjects";
 /// Global projects, and the projects that inherit from them.
 #[derive(Clone, Debug)]
 pub enum GlobalProjects {
-    /// The setting has not been read yet.
+    /// The setting hasn't been read yet.
     Unread,
-    /// The setting is invalid for the given reason, so the restrictions can't be determined.
+    /// The setting is invalid, for this reason, so the restrictions can't be determined.
     Invalid(String),
     /// The global projects, in order.
     Known(Vec<GlobalProject>),
@@ -56,7 +56,7 @@ impl Default for GlobalProjects {
 }
 
 impl GlobalProjects {
-    /// Returns true if an object contains the setting.
+    /// Returns true if an object has the setting.
     pub fn is_set_in(object: &Object) -> bool {
         (object.group(), object.kind(), object.name()) == ("", "ConfigMap", CONFIG_MAP)
     }

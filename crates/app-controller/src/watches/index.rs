@@ -28,7 +28,7 @@ pub(super) struct ObjectIndex {
     pub events: u64,
     /// Recent changes, for Applications that read an object before they add it to the index.
     recent: RecentChanges,
-    /// Time (on the logical clock) at which the available kinds last changed.
+    /// Logical time at which the available kinds last changed.
     kinds_changed_at: u64,
     /// Other cached data about the cluster. The data is kept while any Application has objects in the
     /// cluster.
@@ -38,11 +38,11 @@ pub(super) struct ObjectIndex {
 /// Maximum number of changes to store.
 const RECENT_CHANGES_MAX: usize = 1024;
 
-/// Recent reported changes, in order, with their times on the logical clock.
+/// Recently reported changes, in order, with their logical times.
 #[derive(Default)]
 struct RecentChanges {
     changes: VecDeque<(u64, ObjectKey, ObjectState)>,
-    /// Time (on the logical clock) of the newest change that is no longer stored.
+    /// Logical time of the newest change that was dropped.
     dropped_until: u64,
 }
 
@@ -68,11 +68,11 @@ pub(super) struct ApplicationObjects {
     pub objects: BTreeMap<ObjectKey, TrackedObject>,
     /// Scopes in which the objects are watched: a kind, or a kind in a namespace.
     pub scopes: BTreeSet<Scope>,
-    /// Time (on the logical clock) of the last report, or of the last change to the set of objects.
+    /// Logical time of the last report, or of the last change to the set of objects.
     pub changed_at: u64,
-    /// Same as `changed_at`, but ignores changes to individual objects.
+    /// Like `changed_at`, but ignores changes to individual objects.
     pub other_changed_at: u64,
-    /// Time (on the logical clock) up to which the Application has read its objects.
+    /// Logical time up to which the Application has read its objects.
     pub read_at: u64,
     /// Objects whose last report hasn't been confirmed by a read, with the number of later reads that
     /// differed from the report.
@@ -85,7 +85,7 @@ impl ApplicationObjects {
         Self { objects, changed_at: now, other_changed_at: now, read_at: now, ..Self::default() }
     }
 
-    /// Records that the objects were read after `since`. Returns true if the read includes all reported
+    /// Records that the objects were read after `since`. Returns true if the read covers all reported
     /// changes.
     pub fn record_read(&mut self, objects: BTreeMap<ObjectKey, TrackedObject>, since: u64) -> bool {
         self.read_at = self.read_at.max(since);
@@ -154,7 +154,7 @@ pub struct TrackedObject {
 pub enum ObjectState {
     /// The state could not be determined.
     Unknown,
-    /// The object does not exist.
+    /// The object doesn't exist.
     Missing,
     /// The object exists and has this version.
     Version(ObjectVersion),
@@ -182,7 +182,7 @@ pub(super) struct ScopeWatch {
     pub users: usize,
     /// True while the watch is observing changes.
     pub is_working: bool,
-    /// Time (on the logical clock) of the last list.
+    /// Logical time of the last list.
     pub listed_at: u64,
     pub task: AbortHandle,
     /// Error message, if access is denied.
@@ -264,9 +264,9 @@ impl ObjectIndex {
         news.flatten().collect()
     }
 
-    /// Records that an Application has read its objects after `since`. If this read includes all reported
-    /// changes, returns the time (on the logical clock) of the last change. If the Application has different
-    /// objects in the index, returns `objects` as an error.
+    /// Records that an Application has read its objects after `since`. Returns the logical time of the last
+    /// change if the read covers all reported changes. If the index has different objects for the
+    /// Application, hands `objects` back as an error.
     pub fn record_read(
         &mut self,
         application: &AppKey,
@@ -308,8 +308,8 @@ impl ObjectIndex {
     }
 
     /// Applies the changes that an Application's new objects have missed since they were read at `since`. If
-    /// these changes are no longer stored, any object may have changed. If the Application has read all
-    /// changes, returns the time (on the logical clock) of the last change.
+    /// those were dropped, any object may have changed. If the Application has read all changes, returns the
+    /// logical time of the last of them.
     pub fn apply_missed_changes(&mut self, application: &AppKey, since: u64) -> Option<u64> {
         // The new time is later than everything that the Application has read or was notified about.
         self.clock = self.clock.saturating_add(1);

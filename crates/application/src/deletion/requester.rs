@@ -1,5 +1,5 @@
-//! Requester of a deletion, and the reason. Both are stored in an annotation, because Kubernetes records only
-//! the time of a deletion.
+//! Requester of a deletion, and the reason. They are stored in an annotation, because Kubernetes only records
+//! when something was deleted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,12 +11,11 @@ use tidegate_model::{Requester, normalize_reason};
 
 /// Maximum length of a stored name in characters.
 const NAME_MAX: usize = 256;
-/// Maximum difference between the time in the annotation and the time of the deletion. If the difference is
-/// larger, the annotation belongs to an earlier attempt that failed.
+/// Maximum difference between the annotation's time and that of the deletion. Beyond it, the annotation is
+/// left over from an earlier attempt that failed.
 const SAME_DELETION_MAX: Duration = Duration::from_secs(600);
 
-/// User who deleted an Application or ApplicationSet through a command, the API or the web page, and the
-/// reason.
+/// The user who deleted an Application or ApplicationSet through a command, the API or the web page, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletionRequester {
     by: String,
@@ -58,14 +57,14 @@ impl DeletionRequester {
         found.with_limits().filter(|_| apart <= SAME_DELETION_MAX)
     }
 
-    /// Returns the requester for an Application that is deleted at the given time as part of its
-    /// ApplicationSet.
+    /// Returns the requester for an Application that is deleted along with its ApplicationSet at the given
+    /// time.
     #[must_use]
     pub fn for_member_of(&self, set: &str, at: Time) -> Self {
         Self { set: truncate_line(set, NAME_MAX), at, ..self.clone() }
     }
 
-    /// Returns the name and the reason in the format that the log uses for ordered deletions.
+    /// Returns the name and the reason as the log stores them for ordered deletions.
     pub fn to_log_text(&self) -> String {
         Requester { name: &self.by, reason: &self.reason }.to_text()
     }
@@ -96,7 +95,7 @@ impl DeletionRequester {
     }
 }
 
-/// Converts a string to a single line of at most `most` characters.
+/// Turns a string into a single line of at most `most` characters.
 fn truncate_line(text: &str, most: usize) -> String {
     normalize_reason(text).chars().take(most).collect()
 }

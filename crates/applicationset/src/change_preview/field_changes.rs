@@ -10,11 +10,11 @@ use tidegate_model::argo::Application;
 
 use crate::desired::normalize_spec;
 
-/// Blocks of a source that contain free-form fields. Their values are masked if the field's name contains one
-/// of [`SECRET_WORDS`].
+/// Parts of a source with free-form fields, whose values are masked if the field's name contains one of
+/// [`SECRET_WORDS`].
 const FREE_FORM_BLOCKS: [&str; 4] = ["helm", "kustomize", "plugin", "directory"];
-/// Words in the name of a free-form field that mark its value as secret. Names are compared without dots,
-/// dashes and underscores.
+/// Words in the name of a free-form field that make its value secret. Dots, dashes and underscores in names
+/// are ignored.
 const SECRET_WORDS: [&str; 9] = [
     "password",
     "passwd",
@@ -42,8 +42,8 @@ pub struct FieldChange {
     pub after: Option<Value>,
 }
 
-/// Returns the changed fields in path order: fields of the specification, and all other parts that an
-/// ApplicationSet writes.
+/// Returns the changed fields in path order: those of the spec, and everything else that an ApplicationSet
+/// writes.
 pub(super) fn changed_fields(before: &Application, after: &Application) -> Vec<FieldChange> {
     let mut found = Vec::new();
     collect_changes(&mut Vec::new(), Some(&written_parts(before)), Some(&written_parts(after)), &mut found);
@@ -105,7 +105,7 @@ fn collect_part_changes(
     }
 }
 
-/// Splits a value into parts for comparison. A missing value counts as an empty value of the other value's
+/// Splits a value into parts for comparison. A missing value counts as an empty one of the other value's
 /// type.
 fn value_parts(value: Option<&Value>, other: Option<&Value>) -> Option<ValueParts> {
     match (value, other) {
@@ -127,7 +127,7 @@ fn map_parts(map: &Map<String, Value>) -> ValueParts {
     map.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Returns the items of a list, identified by name if all items have a name, otherwise by position. A list of
+/// Returns the items of a list, identified by name if they all have one, and by position otherwise. A list of
 /// scalars is compared as a single value.
 fn list_parts(all: &[Value], other: &[Value]) -> Option<ValueParts> {
     let is_composed = |one: &Value| one.is_object() || one.is_array();
@@ -165,7 +165,7 @@ fn helm_values(text: Option<&Value>) -> Option<ValueParts> {
 fn masked_value(path: &[String], value: &Value) -> Value {
     let free = path.iter().position(|part| FREE_FORM_BLOCKS.contains(&part.as_str()));
     let free = free.and_then(|index| path.get(index..)).unwrap_or_default();
-    // Text that isn't a map can contain anything, so it is masked as a whole.
+    // Text that isn't a map can contain anything, so mask all of it.
     let is_whole_text = path.ends_with(&HELM_VALUES.map(str::to_owned));
     if is_whole_text || free.iter().any(|part| is_secret(part)) {
         return Value::from(MASK);

@@ -1,4 +1,4 @@
-//! Approval of blocked deletions by a command. The ApplicationSet stores the approver and the reason.
+//! Approval of blocked deletions by a command. The ApplicationSet records who approved them and why.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::argo::{ApplicationSet, Time};
@@ -6,7 +6,7 @@ use tidegate_model::argo::{ApplicationSet, Time};
 use super::{DELETIONS_APPROVED_ANNOTATION, DeletionsBlocked};
 use crate::changes::AppSetProblem;
 
-/// Annotation on an ApplicationSet: the most recent approval of deletions by a command.
+/// The most recent approval of deletions by a command.
 pub const APPROVAL_ANNOTATION: &str = "tidegate.dev/deletions-approval";
 
 /// Annotations that an approval consists of.
@@ -15,7 +15,7 @@ pub const ANNOTATIONS: [&str; 2] = [DELETIONS_APPROVED_ANNOTATION, APPROVAL_ANNO
 /// Approval of deletions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletionApproval {
-    /// Token that identifies the generated names at the time of the approval.
+    /// Identifies the generated names at the time of the approval.
     pub token: String,
     /// Name of the approver.
     pub by: String,
@@ -33,7 +33,7 @@ pub enum DeletionApprovalRefusal {
         "ApplicationSet {0} has no deletions that are waiting for approval; `tidegate appset explain {0}` shows its state"
     )]
     NothingBlocked(String),
-    /// The approval is for different deletions than those that are blocked.
+    /// The approval is for other deletions than those that are blocked.
     #[error(
         "the token {given:?} does not match the deletions of ApplicationSet {set} that are waiting for approval: {held}"
     )]
@@ -50,12 +50,12 @@ pub enum DeletionApprovalRefusal {
     NotSerializable(String, String),
 }
 
-/// Returns the ApplicationSet with an approval of its blocked deletions. The next reconciliation executes the
-/// deletions.
+/// Returns the ApplicationSet with an approval of its blocked deletions, which the next reconciliation
+/// carries out.
 ///
 /// # Errors
 ///
-/// Returns an error if no deletions are blocked, or if the approval is for different deletions.
+/// Fails if no deletions are blocked, or if the approval is for other deletions.
 pub fn with_approval<'a>(
     set: &ApplicationSet,
     wrong: impl IntoIterator<Item = &'a AppSetProblem>,
@@ -91,9 +91,9 @@ pub fn last_approval(set: &ApplicationSet) -> Option<DeletionApproval> {
     serde_json::from_str(set.metadata.annotations.get(APPROVAL_ANNOTATION)?).ok()
 }
 
-/// Removes the permit that a command wrote, after the deletions have been executed. Otherwise, the permit
-/// would also apply to a later identical output. The approver remains recorded. Returns `None` if the
-/// ApplicationSet doesn't have such a permit. A permit that a user wrote into the annotation is kept.
+/// Removes a command's permit once the deletions have been carried out, since it would also apply to a later
+/// identical output. The approver remains on record. Returns `None` if there is no such permit. A permit that
+/// a user wrote into the annotation is kept.
 pub fn without_used_approval(set: &ApplicationSet) -> Option<ApplicationSet> {
     let permit = set.metadata.annotations.get(DELETIONS_APPROVED_ANNOTATION)?;
     last_approval(set).filter(|approval| approval.token == *permit)?;
@@ -102,8 +102,8 @@ pub fn without_used_approval(set: &ApplicationSet) -> Option<ApplicationSet> {
     Some(without)
 }
 
-/// Copies a command's approval to an ApplicationSet that was read again from its file. An approval in the
-/// file takes precedence.
+/// Copies a command's approval to an ApplicationSet that was reread from its file. An approval in the file
+/// takes precedence.
 pub fn carry_over_approval(known: &ApplicationSet, read: &mut ApplicationSet) {
     if read.metadata.annotations.contains_key(DELETIONS_APPROVED_ANNOTATION) || last_approval(known).is_none()
     {

@@ -8,8 +8,7 @@ use tidegate_lifecycle::rollout::{OnFailure, OnNewTargets, OnPending, Options, S
 use tidegate_model::argo::ApplicationSet;
 use tidegate_model::parse_duration;
 
-/// Annotation on an ApplicationSet, in YAML: deadlines, gates and failure budgets for its steps, and rollout
-/// options.
+/// YAML with deadlines, gates and failure budgets for an ApplicationSet's steps, and rollout options.
 pub const ROLLOUT_ANNOTATION: &str = "tidegate.dev/rollout";
 /// Prefix of a step's soak duration.
 const SOAK: &str = "soak:";
@@ -83,7 +82,7 @@ enum AnnotatedFailure {
     Rollback,
 }
 
-/// Rollout options of an ApplicationSet. The service provides the defaults.
+/// Rollout options of an ApplicationSet. Defaults come from the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RolloutOptions {
     /// Effect of new targets on a running rollout.
@@ -99,7 +98,7 @@ impl RolloutOptions {
     ///
     /// # Errors
     ///
-    /// Returns an error if the annotation is invalid.
+    /// Fails if the annotation is invalid.
     pub fn from_appset(set: &ApplicationSet) -> Result<Self, InvalidRolloutAnnotation> {
         Self::from_annotation(&RolloutAnnotation::from_appset(set)?)
     }

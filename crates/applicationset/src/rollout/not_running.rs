@@ -6,8 +6,8 @@ use tidegate_model::argo::ApplicationSet;
 use super::qualified_name;
 use crate::sync_policy::{AppSetRuleOptions, is_progressive};
 
-/// Error returned when a request is rejected because the ApplicationSet isn't running a progressive sync or
-/// an ordered deletion.
+/// Returned if a request is rejected because the ApplicationSet isn't running a progressive sync or an
+/// ordered deletion.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{appset}: nothing to {verb}: {situation}")]
 pub struct NoRunningMachine {
@@ -15,7 +15,7 @@ pub struct NoRunningMachine {
     pub appset: String,
     /// Verb of the request, such as `pause`.
     pub verb: String,
-    /// Description of the ApplicationSet's state, and what to do next.
+    /// The ApplicationSet's state, and what to do next.
     pub situation: String,
 }
 
@@ -31,7 +31,7 @@ impl NoRunningMachine {
 }
 
 /// Describes the state of an ApplicationSet that isn't running a rollout or deletion, and what to do next.
-/// `last` is the ApplicationSet's newest progressive sync, which has ended.
+/// `last` is its newest progressive sync, which has finished.
 pub fn describe_situation(
     set: &ApplicationSet,
     last: Option<&Rollout>,
@@ -70,12 +70,12 @@ pub fn retry_command(set: &ApplicationSet, last: &Rollout) -> Option<String> {
     has_remaining_members(last).then(how)
 }
 
-/// Checks that a finished progressive sync can be restarted. This requires that some Applications haven't
+/// Checks that a finished progressive sync can be restarted, which requires that some Applications haven't
 /// reached their targets. `last` is `None` if no progressive sync has run yet.
 ///
 /// # Errors
 ///
-/// Returns an error if the progressive sync can't be restarted.
+/// Fails if the progressive sync can't be restarted.
 pub fn check_retry(
     set: &ApplicationSet,
     last: Option<&Rollout>,

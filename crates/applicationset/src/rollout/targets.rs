@@ -1,4 +1,4 @@
-//! Identities of rollout targets: digests that are equal if the targets are equal.
+//! Identities of rollout targets: digests that are equal if the targets are.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use tidegate_planner::{Comparer, IgnoreError};
 
 use crate::desired::{ignore_comparer, normalize_spec};
 
-/// Computation of specification identities according to an ApplicationSet's rules.
+/// Computes the identities of specs by an ApplicationSet's rules.
 pub struct TargetIdentities {
     /// Comparer for ignored fields, which are not part of a target. `None` if no fields are ignored.
     ignored: Option<Comparer>,
@@ -24,13 +24,13 @@ impl TargetIdentities {
     ///
     /// # Errors
     ///
-    /// Returns an error if any rule in `ignoreApplicationDifferences` is invalid.
+    /// Fails if any rule in `ignoreApplicationDifferences` is invalid.
     pub fn from_appset(set: &ApplicationSet) -> Result<Self, Vec<IgnoreError>> {
         Ok(Self { ignored: ignore_comparer(set)? })
     }
 
-    /// Returns the identity of the specification of a generated or live Application, without ignored fields
-    /// and automated sync settings.
+    /// Returns the identity of the spec of a generated or live Application, leaving out ignored fields and
+    /// automated sync settings.
     pub fn spec_identity(&self, application: &Application) -> Digest {
         let mut spec = normalize_spec(&application.spec);
         let automated = spec.sync_policy.as_mut().and_then(|policy| policy.automated.as_mut());
@@ -50,7 +50,7 @@ impl TargetIdentities {
         let mut value = json!(plain.spec);
         if let (Some(ignored), Ok(mut wanted), Ok(empty)) = (&self.ignored, whole(&value), whole(&json!({})))
         {
-            // `empty` has none of the ignored fields, so this call removes the ignored fields from `wanted`.
+            // `empty` has none of the ignored fields, so this removes them from `wanted`.
             ignored.preserve_ignored(&mut wanted, &empty);
             value = wanted.as_value().get("spec").cloned().unwrap_or_default();
         }
@@ -58,8 +58,8 @@ impl TargetIdentities {
     }
 }
 
-/// Returns an Application's target revisions: the newest revisions if their manifests differ from those of
-/// `target`, otherwise `target`. `target` contains the revisions in the newest rollout.
+/// Returns an Application's target revisions: the newest ones if their manifests differ from those of
+/// `target` (the revisions in the newest rollout), otherwise `target`.
 pub fn target_revisions(newest: Vec<String>, target: &[String], compared: ManifestComparison) -> Vec<String> {
     match compared {
         ManifestComparison::Different => newest,
@@ -68,7 +68,7 @@ pub fn target_revisions(newest: Vec<String>, target: &[String], compared: Manife
 }
 
 /// Returns a message about Applications whose manifests couldn't be compared with their targets yet.
-/// `awaited` contains the reason for each Application.
+/// `awaited` has the reason for each.
 pub fn awaited_comparison_message(awaited: &BTreeMap<String, String>) -> Option<String> {
     let (_, reason) = awaited.first_key_value()?;
     let names: Vec<&str> = awaited.keys().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Conditions of an ApplicationSet with their transition times, and the health that follows from them.
+//! Conditions of an ApplicationSet with their transition times, and the resulting health.
 
 use std::fmt;
 
@@ -11,25 +11,24 @@ const ERROR_OCCURRED: &str = "ErrorOccurred";
 const PARAMETERS_GENERATED: &str = "ParametersGenerated";
 const RESOURCES_UP_TO_DATE: &str = "ResourcesUpToDate";
 const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
-/// Condition type specific to Tidegate: a problem with the deletion of the ApplicationSet.
+/// Tidegate-specific condition type: a problem with the deletion of the ApplicationSet.
 const DELETION_ORDER_WARNING: &str = "DeletionOrderWarning";
 /// Reason for the `DeletionOrderWarning` condition.
 pub const FOREGROUND_DELETION_REASON: &str = "ForegroundDeletion";
-/// Condition type specific to Tidegate: an Application delays the progressive sync.
+/// Tidegate-specific condition type: an Application holds up the progressive sync.
 const ROLLOUT_HELD_WARNING: &str = "RolloutHeldWarning";
 /// Reason for the `RolloutHeldWarning` condition.
 const PENDING_TIMEOUT_REASON: &str = "PendingTimeout";
-/// Condition type specific to Tidegate: ApplicationSet settings that have no effect, and template tags
-/// without a parameter in the generated Applications.
+/// Tidegate-specific condition type: ApplicationSet settings without effect, and template tags without a
+/// parameter in the generated Applications.
 const SPEC_WARNING: &str = "SpecWarning";
-/// Reason for the `SpecWarning` condition if a setting has no effect.
+/// Reason of a `SpecWarning` if any setting has no effect.
 const NO_EFFECT_REASON: &str = "NoEffect";
-/// Reason for the `SpecWarning` condition if there are only template tags without a parameter.
+/// Reason of a `SpecWarning` if there are only template tags without a parameter.
 const UNKNOWN_PARAMETER_REASON: &str = "UnknownParameter";
 const TRUE: &str = "True";
 const FALSE: &str = "False";
-/// Maximum length of a message in bytes. If thousands of Applications have problems, the message is
-/// truncated.
+/// Maximum length of a message in bytes. It is truncated if thousands of Applications have problems.
 const MESSAGE_MAX: usize = 8 << 10;
 
 /// Reason for a condition.
@@ -68,8 +67,8 @@ pub struct ReconcileFailure {
     pub message: String,
 }
 
-/// Returns the new conditions. Unchanged conditions keep their transition time, and conditions of other types
-/// are kept. If there is no progressive sync, the `RolloutProgressing` condition is removed.
+/// Returns the new conditions. Unchanged conditions keep their transition times, and those of other types are
+/// kept. Without a progressive sync, the `RolloutProgressing` condition is removed.
 pub(super) fn new_conditions(
     before: &[ApplicationSetCondition],
     seen: &ReconciledState<'_>,
@@ -80,7 +79,7 @@ pub(super) fn new_conditions(
     let is_over = |kind: &str| match kind {
         ROLLOUT_PROGRESSING => !rolls,
         ROLLOUT_HELD_WARNING => !rolls || matches!(seen.rollout, RolloutStatus::Known { warning: None, .. }),
-        // These conditions are added again below if they still apply.
+        // Added again below if they still apply.
         DELETION_ORDER_WARNING | SPEC_WARNING => true,
         _ => false,
     };
@@ -121,7 +120,7 @@ pub(super) fn new_conditions(
     all
 }
 
-/// Returns the content of a condition without its transition time.
+/// Returns a condition without its transition time.
 fn condition_content(one: &ApplicationSetCondition) -> (&str, &str, &str, &str) {
     (&one.kind, &one.status, &one.reason, &one.message)
 }

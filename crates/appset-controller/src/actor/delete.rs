@@ -1,5 +1,5 @@
-//! Deletes Applications. Applications that are no longer generated are deleted in order. If the
-//! ApplicationSet is deleted, all of its Applications are deleted.
+//! Deletes Applications: those that are no longer generated, in order, and all of them if the ApplicationSet
+//! is deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,19 +41,19 @@ use crate::{members, write_failure};
 pub(super) struct Teardowns {
     /// The running teardown.
     pub running: Option<RunningMachine<OrderedDeletion>>,
-    /// ID and state of the newest teardown, which may be running or finished.
+    /// ID and state of the newest teardown, running or finished.
     pub id: Option<StreamId>,
     pub last: Option<State>,
     /// Events that have been emitted about the newest teardown.
     pub emitted: EmittedMilestones,
-    /// Updates to Applications that are required before their deletion.
+    /// Updates that Applications require before their deletion.
     pub deletions: RequiredUpdates,
-    /// Record of the ApplicationSet's deletion, if the ApplicationSet has no deletion order.
+    /// Record of the ApplicationSet's deletion, if it has no deletion order.
     pub unordered: Option<UnorderedDeletion>,
 }
 
 impl ActorState {
-    /// Resumes the teardown that the log contains, if any.
+    /// Resumes the teardown in the log, if any.
     pub(super) async fn recall_teardown(&mut self) -> Result<(), ActorProcessingErr> {
         let engine = self.shared.applications.engine.clone();
         let lookup = Lookup::of_appset(qualified_name(&self.set)).and_kind(StreamKind::TEARDOWN);
@@ -95,8 +95,8 @@ impl ActorState {
         Ok(running)
     }
 
-    /// Deletes Applications in order, using the running teardown or a new one. A teardown that a user ended
-    /// or that missed its deadline is restarted only on request.
+    /// Deletes Applications in order, using the running teardown or a new one. A teardown that a user
+    /// terminated or that missed its deadline is restarted only on request.
     pub(super) async fn tear_down(
         &mut self,
         order: Order,
@@ -176,14 +176,14 @@ impl ActorState {
         }
     }
 
-    /// Returns true if the last teardown kept an Application with the given name and UID.
+    /// Returns true if the last teardown kept the Application with this name and UID.
     pub(super) fn was_skipped(&self, name: &str, uid: &str) -> bool {
         self.skipped_by(name, uid).is_some()
     }
 
-    /// Returns the user who caused the last teardown to keep an Application, with the reason. This user
-    /// skipped the Application or ended the teardown. The members of the last teardown include the
-    /// Applications that earlier teardowns kept.
+    /// Returns the user because of whom the last teardown kept an Application, by skipping it or by
+    /// terminating the teardown. The members of the last teardown include the Applications that earlier
+    /// teardowns kept.
     fn skipped_by(&self, name: &str, uid: &str) -> Option<Attribution> {
         let last = self.own_teardown()?;
         let member = last.members.get(name).filter(|member| member.uid == uid)?;
@@ -198,7 +198,7 @@ impl ActorState {
         skipped_by(member).cloned().or_else(ended)
     }
 
-    /// Returns the newest teardown, if it belongs to this ApplicationSet according to its UID.
+    /// Returns the newest teardown, if its UID shows that it is this ApplicationSet's.
     pub(super) fn own_teardown(&self) -> Option<&Teardown> {
         let last = self.teardowns.last.as_ref().and_then(State::teardown);
         last.filter(|last| last.uid == self.set.metadata.uid)
@@ -292,7 +292,7 @@ impl ActorState {
                     self.failure = Some(write_failure(ConditionReason::DeleteApplicationError, &reason));
                 }
             }
-            // The end of the teardown must be recorded and reported before the ApplicationSet is deleted.
+            // Record and report the end of the teardown before deleting the ApplicationSet.
             AppSetDeletionStep::Finish { .. } if self.will_teardown_end() => {}
             AppSetDeletionStep::Finish { .. } if !self.record_deletion().await => {}
             AppSetDeletionStep::Finish { members } => self.finish_deletion(myself, &existing, members).await,
@@ -306,8 +306,8 @@ impl ActorState {
         }
     }
 
-    /// Returns true if the running ordered deletion will finish without further action, because it isn't
-    /// paused and all Applications that it is waiting for have been deleted.
+    /// Returns true if the running ordered deletion will finish by itself: it isn't paused, and all
+    /// Applications that it is waiting for have been deleted.
     fn will_teardown_end(&self) -> bool {
         let last = self.teardowns.last.as_ref().and_then(State::teardown);
         let Some(teardown) = last.filter(|_| self.teardowns.running.is_some()) else { return false };
@@ -319,7 +319,7 @@ impl ActorState {
         teardown.paused.is_none() && open.all(|(name, member)| !is_there(name, &member.uid))
     }
 
-    /// Divides the Applications into those that a user has skipped and all others.
+    /// Separates the Applications that a user has skipped from all others.
     pub(super) fn split_skipped(&self) -> (Vec<Application>, Vec<Application>) {
         let all = members::existing_members(&self.shared, &self.set, None);
         let is_skipped = |one: &Application| {
@@ -384,8 +384,7 @@ impl ActorState {
         }
     }
 
-    /// Handles the results of writes. Returns true if another step is required before the deletion can
-    /// continue.
+    /// Handles the results of writes. Returns true if the deletion needs another step first.
     fn handle_writes(&mut self, myself: &ActorRef<AppSetMessage>, writes: WriteSummary) -> bool {
         let WriteSummary { has_written, is_outdated, failures, .. } = writes;
         self.failure = failures.into_values().next_back();
@@ -397,7 +396,7 @@ impl ActorState {
         again
     }
 
-    /// Ends all machines of an ApplicationSet that no longer exists in the store.
+    /// Stops all machines of an ApplicationSet that is gone from the store.
     pub(super) async fn handle_removal(&mut self) {
         self.is_released = true;
         self.end_waiting();
@@ -427,8 +426,8 @@ impl ActorState {
     }
 }
 
-/// Returns the user who skipped a member. A member that was kept because it is generated again has no such
-/// user, so a later deletion may delete it.
+/// Returns the user who skipped a member. There is none if the member was kept because it is generated again,
+/// so a later deletion may delete it.
 fn skipped_by(member: &Member) -> Option<&Attribution> {
     match &member.progress {
         Progress::Left(said) if said.by != ROLLOUT_REQUESTER => Some(said),
@@ -436,8 +435,8 @@ fn skipped_by(member: &Member) -> Option<&Attribution> {
     }
 }
 
-/// Returns the approval of deletions. If a user wrote the annotation directly, its author can't be
-/// determined.
+/// Returns the approval of deletions. There is no way to tell who wrote the annotation if a user did so
+/// directly.
 fn deletion_approval(permit: DeletionPermit, now: Timestamp) -> Approval {
     let by_hand = || Attribution {
         by: format!("the {DELETIONS_APPROVED_ANNOTATION} annotation"),

@@ -20,12 +20,12 @@ use crate::messages::AppSetMessage;
 /// Deletions that other clients have requested.
 #[derive(Default)]
 pub(super) struct ForeignDeletions {
-    /// UIDs of deleted Applications that the store has already been queried about. The query determines
-    /// whether the ApplicationSet is also being deleted.
+    /// UIDs of deleted Applications for which the store has already been asked whether the ApplicationSet is
+    /// being deleted as well.
     checked: BTreeSet<String>,
     /// UIDs of Applications that are being deleted independently of the ApplicationSet.
     independent: BTreeSet<String>,
-    /// Time of the next query after a failed query.
+    /// Time of the next attempt after a failed query.
     retry_at: Option<Timestamp>,
     /// True if the warning about a foreground deletion has been emitted.
     is_warned: bool,
@@ -49,7 +49,7 @@ impl ActorState {
         }
     }
 
-    /// Ends the wait of all Applications for this ApplicationSet.
+    /// Stops all Applications from waiting for this ApplicationSet.
     pub(super) fn end_waiting(&self) {
         if self.shared.applications.deletion_queue.remove_appset(&self.key, &self.set.metadata.uid) {
             self.notify_members(|_| true);
@@ -70,7 +70,7 @@ impl ActorState {
     }
 
     /// Notifies Applications, which then check whether they have been released. An Application may notice its
-    /// deletion before this actor does, so the cache can't be used to exclude any of them.
+    /// deletion before this actor does, so none of them can be ruled out based on the cache.
     fn notify_members(&self, are_meant: impl Fn(&Application) -> bool) {
         let meant = self.members.values().filter(|one| are_meant(one));
         let keys: BTreeSet<AppKey> = meant.map(|one| AppKey::of(one.as_ref())).collect();
@@ -101,9 +101,8 @@ impl ActorState {
         torn.chain(apart).collect()
     }
 
-    /// Asks the store whether the ApplicationSet is being deleted. The query is necessary if Applications are
-    /// being deleted but the cache shows no deletion of the ApplicationSet, because the cache may be
-    /// outdated.
+    /// Asks the store whether the ApplicationSet is being deleted, if Applications are being deleted but the
+    /// possibly outdated cache shows no deletion of the ApplicationSet.
     fn check_foreign_deletions(&mut self, myself: &ActorRef<AppSetMessage>, called: &BTreeSet<String>) {
         if self.is_deleting() {
             return;
@@ -137,8 +136,8 @@ impl ActorState {
     ) {
         match is_deleting {
             Ok(false) => self.foreign_deletions.independent.extend(uids),
-            // An event will report that the ApplicationSet is being deleted. From then on, its deletion order
-            // applies.
+            // An event will report the deletion of the ApplicationSet, whose deletion order applies from then
+            // on.
             Ok(true) => {}
             Err(problem) => {
                 tracing::warn!(set = %self.key, problem, "failed to check whether the ApplicationSet is being deleted");

@@ -1,4 +1,4 @@
-//! Requests to delete an ApplicationSet, which may already be in the process of being deleted.
+//! Requests to delete an ApplicationSet, which may already be in progress.
 
 use tidegate_application::deletion::DeletionRequester;
 use tidegate_applicationset::deletion::{AppSetDeletionStep, ORPHAN_FINALIZER, next_deletion_step};
@@ -33,12 +33,12 @@ impl ActorState {
             requester.annotate(&mut removed.metadata.annotations);
         }
         self.shared.store.delete(&removed, orphan).await.map_err(|error| error.to_string())?;
-        // The ApplicationSet may no longer exist by the time the next event reports the change.
+        // The ApplicationSet may be gone by the time an event reports the change.
         self.set.metadata.annotations = removed.metadata.annotations;
         Ok(())
     }
 
-    /// Handles a repeated deletion request. The deletion continues as it was first requested.
+    /// Handles a repeated deletion request. The deletion continues as first requested.
     fn repeat_deletion_request(&self, orphan: bool) -> Result<(), String> {
         let name = qualified_name(&self.set);
         if orphan && !self.set.metadata.finalizers.iter().any(|one| one == ORPHAN_FINALIZER) {
@@ -47,8 +47,7 @@ impl ActorState {
                  APPLICATION --reason …` keeps one of them, and `tidegate appset terminate {name}` ends the deletion"
             ));
         }
-        // An incomplete deletion continues only after a retry request, so reject the repeated deletion
-        // request.
+        // An incomplete deletion only continues after a retry request.
         let is_over = self.teardowns.running.is_none()
             && self.requested_retry.is_none()
             && self.incomplete_deletion().is_some();

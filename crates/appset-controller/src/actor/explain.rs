@@ -28,7 +28,7 @@ use crate::member_status::member_key;
 const NAMED_APPLICATIONS_MAX: usize = 5;
 
 impl ActorState {
-    /// Returns the ApplicationSet's status, and the reasons for it.
+    /// Returns the ApplicationSet's status with its reasons.
     pub(super) async fn explain(&self) -> AppSetExplanation {
         let now = self.now();
         let rollout = self.own_rollout();
@@ -60,8 +60,7 @@ impl ActorState {
             .as_ref()
             .filter(|failure| Some(&failure.message) != self.describe_incomplete_deletion().as_ref());
         let line = match (&self.problem, failure, &explanation) {
-            // While the ApplicationSet is being deleted, the state of the deletion is more important than a
-            // problem with the document.
+            // The state of a deletion matters more than a problem with the document.
             (Some(problem), _, Some(explanation)) if self.set.metadata.deletion_timestamp.is_some() => {
                 format!("{explanation}; {problem}")
             }
@@ -132,7 +131,7 @@ impl ActorState {
 }
 
 impl ActorState {
-    /// Returns a rollout's view. For a finished rollout, only includes the Applications that still exist.
+    /// Returns a rollout's view. If it has finished, only includes Applications that still exist.
     fn rollout_view(&self, state: &State) -> Option<RolloutView> {
         let mut view = rollout::view(state)?;
         if state.is_finished() {
@@ -151,8 +150,7 @@ impl ActorState {
         is_progressive(&self.set, &self.shared.options) && self.rollouts.settled == RolloutStatus::Unknown
     }
 
-    /// Describes whether all Applications match the generated ones. If some don't, lists them with the
-    /// reasons.
+    /// Says whether all Applications match the generated ones, or lists those that don't, with reasons.
     fn describe_members(&self, owned: usize) -> String {
         if self.unmanaged.is_empty() {
             return format!("all {owned} Applications match what is generated");
@@ -184,8 +182,8 @@ impl ActorState {
         }
     }
 
-    /// Adds instructions for restarting a finished rollout, and the names of its Applications that have
-    /// changed since it finished. These Applications aren't synced until the targets change.
+    /// Adds how to restart a finished rollout, and the Applications that have changed since it finished. They
+    /// aren't synced until the targets change.
     fn add_remaining_changes(&self, state: &State, explanation: &mut Explanation) {
         let Some(rollout) = state.rollout().filter(|_| state.is_finished()) else { return };
         if is_progressive(&self.set, &self.shared.options) {
@@ -210,7 +208,7 @@ impl ActorState {
         }
     }
 
-    /// Returns the gates of upcoming steps that can never open because they aren't defined.
+    /// Returns the gates of upcoming steps that can never open, because they aren't defined.
     async fn undefined_gates(&self, view: Option<&RolloutView>) -> Vec<String> {
         let steps = view.map(|view| view.steps.as_slice()).unwrap_or_default();
         let to_come = (1_u32..).zip(steps).filter(|(_, step)| step.status == StepStatus::Waiting);

@@ -16,7 +16,7 @@ use super::ActorState;
 
 impl ActorState {
     /// Handles a request for the running ordered deletion or, if there is none, for the progressive sync. A
-    /// retry request restarts a finished run.
+    /// retry restarts a finished run.
     pub(super) async fn handle_action(
         &mut self,
         request: AppSetAction,
@@ -27,8 +27,8 @@ impl ActorState {
         if let AppSetAction::ApproveDeletions { token } = request {
             return self.approve_deletions(token, by, reason).await;
         }
-        // While some Applications are being deleted, requests that only concern the progressive sync must
-        // still be possible.
+        // Requests that are only about the progressive sync must still be possible while Applications are
+        // being deleted.
         let is_of_rollout = matches!(request, AppSetAction::Approve { .. } | AppSetAction::Retry { .. });
         let goes_to_rollout = is_of_rollout && self.rollouts.running.is_some();
         if let Some(running) = self.teardowns.running.clone().filter(|_| !goes_to_rollout) {
@@ -71,8 +71,8 @@ impl ActorState {
         }
     }
 
-    /// Requests a restart. Records the request in the ApplicationSet, with the requester and the reason,
-    /// before the restart begins.
+    /// Requests a restart. Before it begins, the request is recorded in the ApplicationSet with the requester
+    /// and the reason.
     async fn request_restart(&mut self, by: &str, reason: &str) -> Result<(), String> {
         let retry = RetryAnnotation::new(by, reason, self.now().into(), self.newest_run());
         let set = retry.write_to(&self.set);
@@ -91,13 +91,13 @@ impl ActorState {
         self.rollouts.id.max(self.teardowns.id)
     }
 
-    /// Restores a restart request that an earlier process received but didn't fulfill.
+    /// Restores a restart request that an earlier process received but didn't get to.
     pub(super) fn restore_retry(&mut self) {
         let is_idle = self.rollouts.running.is_none() && self.teardowns.running.is_none();
         self.requested_retry = RetryAnnotation::from_appset(&self.set, self.newest_run()).filter(|_| is_idle);
     }
 
-    /// Removes the restart request because it was fulfilled or because there is nothing to restart.
+    /// Removes the restart request, which is fulfilled or has nothing to restart.
     pub(super) async fn remove_retry(&mut self) {
         self.requested_retry = None;
         let Some(without) = retry::without_retry(&self.set) else { return };
@@ -110,7 +110,7 @@ impl ActorState {
     }
 
     /// Adds the blocked deletions to a rejected approval. If no step is waiting for approval, the user may
-    /// have meant these deletions.
+    /// have meant those.
     fn with_held_deletions(&self, refused: String, is_approval: bool) -> String {
         let held =
             self.spec_problems.iter().find(|wrong| matches!(wrong, AppSetProblem::DeletionsBlocked(_)));
@@ -156,8 +156,8 @@ impl ActorState {
         own.into_iter().any(|one| self.was_skipped(&one.metadata.name, &one.metadata.uid))
     }
 
-    /// Approves blocked deletions. Records the approval in the ApplicationSet, with the requester and the
-    /// reason, before the first deletion.
+    /// Approves blocked deletions. Before the first of them, the approval is recorded in the ApplicationSet
+    /// with the requester and the reason.
     async fn approve_deletions(&mut self, token: String, by: String, why: String) -> Result<(), String> {
         let approval = DeletionApproval { token, by, reason: why, at: self.now().into() };
         let approved = approval::with_approval(&self.set, &self.spec_problems, &approval);
@@ -174,7 +174,7 @@ impl ActorState {
         Ok(())
     }
 
-    /// Removes an approval that was made with a command, once all approved Applications have been deleted.
+    /// Removes an approval made with a command once all approved Applications have been deleted.
     pub(super) async fn remove_approval(&mut self) {
         let Some(generated) = self.generated.as_ref().filter(|generated| generated.errors.is_empty()) else {
             return;
@@ -232,7 +232,7 @@ fn rollout_request(
     })
 }
 
-/// Error for a request that applies to the ApplicationSet itself rather than to a machine.
+/// Error for a request that concerns the ApplicationSet itself rather than a machine.
 const NOT_FOR_MACHINES: &str =
     "approve blocked deletions on the ApplicationSet, not on a rollout or deletion";
 

@@ -1,8 +1,7 @@
 //! Milestones of rollouts and deletions, emitted to the process log and as Kubernetes Events.
 //!
-//! Milestones are derived from the state, so none is lost while no process is running. Each Event's name is
-//! derived from the machine and the milestone, so an Event that is emitted again after a restart exists only
-//! once.
+//! Milestones are derived from the state, so none is lost while no process is running. Each Event is named
+//! after the machine and the milestone, so emitting it again after a restart doesn't duplicate it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,13 +14,13 @@ use tidegate_model::{StreamId, Timestamp};
 
 use super::ActorState;
 
-/// Maximum age of milestones that are emitted after a restart. Clusters don't keep Events for much longer.
+/// Maximum age of milestones emitted after a restart. Clusters don't keep Events for much longer.
 const EMIT_AGE_MAX: Duration = Duration::from_secs(600);
 
-/// Maximum time to wait until a busy cluster has stored an Event.
+/// Maximum time to wait for a busy cluster to store an Event.
 const EMIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Milestones of the newest machine of a kind that have been emitted.
+/// Milestones of a kind's newest machine that have been emitted.
 #[derive(Default)]
 pub(super) struct EmittedMilestones {
     machine: Option<StreamId>,
@@ -39,8 +38,8 @@ impl EmittedMilestones {
 }
 
 impl ActorState {
-    /// Emits the newest rollout's new milestones. `is_known` is true if another process ran the rollout and
-    /// has already logged its milestones.
+    /// Emits the newest rollout's new milestones. `is_known` is true if another process ran it and has
+    /// already logged them.
     pub(super) fn emit_rollout_milestones(&mut self, is_known: bool) {
         let (Some(id), Some(state)) = (self.rollouts.id, self.own_rollout()) else { return };
         let milestones = rollout::milestones(state);
@@ -58,8 +57,8 @@ impl ActorState {
         self.emit_milestones(id, news, is_known);
     }
 
-    /// Waits for a deleted ApplicationSet's pending Events. The waiting time is limited, because Events are
-    /// only informative.
+    /// Waits for a deleted ApplicationSet's pending Events, but not for long, because they are only
+    /// informative.
     pub(super) async fn flush_events(&mut self) {
         let drained = async { while self.events.join_next().await.is_some() {} };
         drop(tokio::time::timeout(EMIT_TIMEOUT, drained).await);

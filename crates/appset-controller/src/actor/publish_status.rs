@@ -21,7 +21,7 @@ use super::{
 use crate::messages::AppSetMessage;
 
 impl ActorState {
-    /// Publishes and writes the status. If other clients read the status, limits the frequency of writes.
+    /// Publishes and writes the status. Writes are throttled if other clients read it.
     pub(super) async fn publish_status(&mut self, myself: &ActorRef<AppSetMessage>) {
         if self.is_released {
             return;
@@ -62,7 +62,7 @@ impl ActorState {
         }
     }
 
-    /// Describes who paused the rollout or deletion. If it isn't paused, describes its longest wait.
+    /// Describes who paused the rollout or deletion or, if it isn't paused, its longest wait.
     fn awaited_condition(&self) -> Option<String> {
         let now = self.now();
         let at_work = &self.teardowns;
@@ -92,8 +92,7 @@ impl ActorState {
         u32::try_from(number).unwrap_or(u32::MAX)
     }
 
-    /// Returns the interval between writes. The larger a status is, the more expensive each write is for its
-    /// readers.
+    /// Returns the interval between writes. The larger the status, the more each write costs its readers.
     fn write_interval(&self) -> Duration {
         let number = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
         WRITE_INTERVAL_MIN.max(WRITE_INTERVAL_PER_MEMBER.saturating_mul(number)).min(WRITE_INTERVAL_MAX)
@@ -123,7 +122,7 @@ impl ActorState {
             rollout,
             output_warnings: self.output_warnings(),
         };
-        // There is no new information until the first pass has finished.
+        // Nothing is known until the first pass has finished.
         let is_looked_at = self.problem.is_some() || self.failure.is_some() || self.generated.is_some();
         let is_known = is_looked_at || seen.warning.is_some();
         is_known.then(|| new_status(&self.set, &seen, &self.shared.options, self.now())).flatten()

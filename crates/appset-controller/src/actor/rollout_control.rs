@@ -27,7 +27,7 @@ use crate::same_manifests::RevisionEquivalence;
 pub(super) struct Rollouts {
     /// The running rollout.
     pub running: Option<RunningMachine<ProgressiveSync>>,
-    /// ID and state of the newest rollout, which may be running or finished.
+    /// ID and state of the newest rollout, running or finished.
     pub id: Option<StreamId>,
     pub last: Option<State>,
     /// Events that have been emitted about the newest rollout.
@@ -36,12 +36,12 @@ pub(super) struct Rollouts {
     pub prunes: PruningApplications,
     /// Revisions with the same manifests.
     pub same: RevisionEquivalence,
-    /// Status to report while no rollout has been necessary.
+    /// Status to report as long as no rollout was needed.
     pub settled: Said,
 }
 
 impl ActorState {
-    /// Resumes the rollout that the log contains, if any.
+    /// Resumes the rollout in the log, if any.
     pub(super) async fn recall_rollout(&mut self) -> Result<(), ActorProcessingErr> {
         let engine = &self.shared.applications.engine;
         let lookup = Lookup::of_appset(qualified_name(&self.set)).and_kind(StreamKind::ROLLOUT);
@@ -80,7 +80,7 @@ impl ActorState {
         Ok(running)
     }
 
-    /// Returns the newest rollout, if it belongs to this ApplicationSet according to its UID.
+    /// Returns the newest rollout, if its UID shows that it is this ApplicationSet's.
     pub(super) fn own_rollout(&self) -> Option<&State> {
         let is_own = |state: &&State| state.rollout().is_some_and(|one| one.uid == self.set.metadata.uid);
         self.rollouts.last.as_ref().filter(is_own)
@@ -99,7 +99,7 @@ impl ActorState {
                     news.into_iter().for_each(|news| running.send_input(news));
                 }
             }
-            // The rollout of a deleted ApplicationSet with the same name must end first.
+            // The rollout of a deleted ApplicationSet of the same name must finish first.
             RolloutStepDue::Start(_) if self.rollouts.running.is_some() => {
                 self.end_rollout("its ApplicationSet no longer exists").await
             }
@@ -181,7 +181,7 @@ impl ActorState {
         }
     }
 
-    /// Ends the rollout of an ApplicationSet that no longer has a progressive sync. If operations are
+    /// Terminates the rollout of an ApplicationSet that no longer has a progressive sync. If operations are
     /// running, only pauses it.
     pub(super) async fn end_unwanted_rollout(&mut self) {
         if is_progressive(&self.set, &self.shared.options) {
@@ -194,7 +194,7 @@ impl ActorState {
         if !rollout.members.values().any(is_at_work) {
             return self.end_rollout(reason).await;
         }
-        // Let the running operations finish, because no other operation would sync their Applications.
+        // Let the running operations finish, because nothing else would sync their Applications.
         if rollout.paused.is_none() && rollout.terminated.is_none() {
             let request = Input::UserRequest {
                 request: UserRequest::Pause,

@@ -1,7 +1,7 @@
 //! Deletion of an ApplicationSet that has no deletion order. Its Applications are either all deleted at once
-//! or outlive the ApplicationSet. They don't wait for each other. In a cluster, Kubernetes deletes the
-//! Applications once the ApplicationSet has been deleted. A machine without commands records what happens to
-//! each Application, even after the ApplicationSet's actor has stopped.
+//! or outlive it, without waiting for each other. In a cluster, Kubernetes deletes them after the
+//! ApplicationSet. A machine without commands records what happens to each of them, even after the
+//! ApplicationSet's actor has stopped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::{members, write_failure};
 /// Record of an unordered deletion.
 pub(super) struct UnorderedDeletion {
     pub id: StreamId,
-    /// The running machine, or `None` once it has ended.
+    /// The running machine, or `None` once it has finished.
     pub running: Option<RunningMachine<OrderedDeletion>>,
     pub state: State,
 }
@@ -44,8 +44,8 @@ fn is_member(member: &Member, application: &Application) -> bool {
 }
 
 impl ActorState {
-    /// Resumes the record of a deletion. `all` contains the ApplicationSet's machines, oldest first. Removes
-    /// the newest machine of an ordered deletion from `all`, and returns it.
+    /// Resumes the record of a deletion. `all` holds the ApplicationSet's machines, oldest first. Removes and
+    /// returns the newest ordered deletion.
     pub(super) async fn resume_unordered_deletion(
         &mut self,
         all: &mut Vec<EntryOf<Event>>,
@@ -119,8 +119,8 @@ impl ActorState {
         }
     }
 
-    /// Records the deletion of an ApplicationSet that is missing from the store. This absence may be the only
-    /// sign of the deletion.
+    /// Records the deletion of an ApplicationSet that is gone from the store, which may be the only sign of
+    /// the deletion.
     pub(super) async fn record_removal(&mut self) {
         if self.teardowns.unordered.is_some() {
             return;
@@ -128,7 +128,7 @@ impl ActorState {
         if !self.is_deleting() {
             match self.shared.store.exists(&self.set).await {
                 Ok(false) => {}
-                // The ApplicationSet still exists, but outside of this controller's scope.
+                // The ApplicationSet still exists, but is out of this controller's scope.
                 Ok(true) => return,
                 Err(error) => {
                     tracing::warn!(set = %self.key, %error, "failed to check whether the ApplicationSet was deleted");
@@ -143,7 +143,7 @@ impl ActorState {
         }
     }
 
-    /// Returns the Applications whose deletion isn't part of any record.
+    /// Returns the Applications whose deletion isn't recorded anywhere.
     fn unrecorded_applications<'a>(
         &self,
         all: &'a BTreeMap<String, Arc<Application>>,

@@ -83,7 +83,7 @@ fn find_gvk(discovery: &Discovery, api_version: &str, named: &str) -> Option<Gvk
     kinds.next().map(|(kind, _)| Gvk::new(&kind.group, &gvk.version, &kind.kind))
 }
 
-/// Guesses the plural in the same way as Kubernetes. Nearly all definitions follow this rule.
+/// Guesses the plural like Kubernetes does. Nearly all definitions follow this rule.
 fn guess_plural(kind: &str) -> String {
     match kind.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),

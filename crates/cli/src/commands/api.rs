@@ -17,9 +17,9 @@ const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHO
 /// Address with any free port, as a fallback.
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Starts the server if it is enabled. With an apps folder, the page is enabled by default, at an address
-/// that only the user who started the service can open. Also returns the message to print once this process
-/// manages the applications.
+/// Starts the server if it is enabled. With an apps folder, the page is on by default, under a URL that only
+/// the user who started the service can open. Also returns the message to print once this process manages the
+/// applications.
 pub async fn start_server(
     args: &ApiArgs,
     is_folder: bool,
@@ -56,8 +56,8 @@ pub async fn start_server(
     Ok(Some((server, text)))
 }
 
-/// Starts the server for the user who started the service. A failure is never fatal, because the user did not
-/// request the page.
+/// Starts the server for the user who started the service. A failure is never fatal, because no one asked for
+/// the page.
 async fn start_owner_server(
     state: &Arc<AppState>,
     printer: &Printer,
@@ -84,8 +84,8 @@ async fn start_owner_server(
     Ok(Some((server, text)))
 }
 
-/// Prints the page's address again. By the time the service is running, the first message has scrolled off
-/// the terminal.
+/// Prints the page's URL again. By the time the service is up, the first message has scrolled off the
+/// terminal.
 pub fn repeat_address(server: Option<&Server>, printer: &Printer) {
     if !io::stderr().is_terminal() {
         return;
@@ -106,7 +106,7 @@ pub fn trace_collector(args: &ApiArgs, printer: &Printer) -> Result<Option<Colle
     match Collector::find(args.otlp.as_deref(), |name| env::var(name).ok()) {
         Ok(found) => Ok(found),
         Err(error) if args.otlp.is_some() => Err(CliError::usage(error.to_string())),
-        // The environment variables may be intended for other programs.
+        // The environment variables may be meant for other programs.
         Err(error) => {
             printer.warn(&format!("traces are not sent: {error}"));
             Ok(None)

@@ -32,8 +32,8 @@ use crate::output::{Printer, application, format_count};
 use self::app_wait::{AwaitedOperation, GoalResult, poll_until, show_list, wait, wait_until_finished};
 use self::transport::{ReportedApplication, Transport};
 
-/// Time limit for a comparison that was requested through an Application resource. The comparison may have to
-/// wait for a repository.
+/// Time limit for a comparison requested through an Application resource. It may have to wait for a
+/// repository.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(300);
 
 pub async fn run(command: AppCommand, printer: &Printer) -> Result<CommandOutcome, CliError> {
@@ -49,7 +49,7 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<CommandOutcom
         AppCommand::Diff { name, revisions, plan, output, transport } => {
             match show_differences(&transport, name, (&revisions, plan), printer).await {
                 Ok((objects, findings)) => diff::print_differences(&objects, &findings, output, printer),
-                // An error must not have the exit code that reports differences.
+                // An error must not use the exit code that reports differences.
                 Err(error) => {
                     printer.error(&error);
                     Ok(CommandOutcome::NotCompared)
@@ -69,8 +69,8 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<CommandOutcom
     }
 }
 
-/// Returns the names of the selected applications: either the given names or all applications that match the
-/// filter. The result is empty if there are neither names nor a filter.
+/// Returns the names of the selected applications: those given, or all that match the filter. Empty if there
+/// are neither names nor a filter.
 async fn select_names(
     transport: &Transport,
     (names, which): (&[String], &ApplicationFilterArgs),
@@ -91,8 +91,7 @@ async fn select_names(
     Ok(chosen)
 }
 
-/// Returns the applications with the given names, without duplicates, in their state before any request was
-/// sent.
+/// Returns the named applications, without duplicates, as they were before any request was sent.
 async fn find_each(
     transport: &Transport,
     names: impl IntoIterator<Item = String>,
@@ -214,7 +213,7 @@ async fn rollback(args: &AppRollbackArgs, printer: &Printer) -> Result<CommandOu
 }
 
 /// Requests a comparison. If the request is an annotation on a resource, waits until the controller removes
-/// the annotation.
+/// it.
 async fn refresh(
     name: String,
     hard: bool,

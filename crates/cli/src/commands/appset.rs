@@ -1,5 +1,5 @@
-//! `tidegate appset`: the Applications that ApplicationSets generate, and the ApplicationSets managed by
-//! `tidegate serve`.
+//! `tidegate appset`: ApplicationSets managed by `tidegate serve`, and the Applications that ApplicationSets
+//! generate.
 
 mod client;
 mod delete;

@@ -1,8 +1,8 @@
-//! Command-line completion, using kubectl's plugin protocol.
+//! Command-line completion through kubectl's plugin protocol.
 //!
-//! kubectl runs `kubectl_complete-tidegate` with the words that follow `kubectl tidegate`. The last word is
-//! incomplete and may be empty. kubectl expects lines of `WORD<TAB>DESCRIPTION`, followed by a line with a
-//! directive for the shell.
+//! kubectl runs `kubectl_complete-tidegate` with the words after `kubectl tidegate`. The last word is
+//! incomplete and may be empty. kubectl expects lines of `WORD<TAB>DESCRIPTION`, then a line with a directive
+//! for the shell.
 
 use std::fmt::Write as _;
 
@@ -42,7 +42,7 @@ pub fn complete_words(command: &Command, text: &[String]) -> String {
     lines
 }
 
-/// Returns the command that the words select, the option whose value comes next, and the number of positional
+/// Returns the command selected by the words, the option whose value comes next, and the number of positional
 /// arguments so far.
 fn find_position<'a>(root: &'a Command, text: &[String]) -> (&'a Command, Option<&'a Arg>, usize) {
     let (mut command, mut awaited, mut given) = (root, None, 0_usize);
@@ -89,7 +89,7 @@ fn option_candidates(command: &Command) -> Candidates {
     shown.filter_map(|arg| Some((format!("--{}", arg.get_long()?), help_line(arg.get_help())))).collect()
 }
 
-/// Returns the possible values of an argument, or files if it accepts any value.
+/// Returns an argument's possible values, or files if it accepts anything.
 fn value_candidates(arg: &Arg) -> (Candidates, u8) {
     let possible = arg.get_possible_values();
     let shown = possible.iter().filter(|value| !value.is_hide_set());
@@ -124,7 +124,7 @@ mod tests {
             (&["ops", "list", "--res"], &["--result"], ":4"),
             (&["ops", "list", "--result", "s"], &["succeeded", "superseded"], ":4"),
             (&["ops", "export", "shop", "--format", ""], &["json", "html"], ":4"),
-            // An option's value is not a subcommand, and an argument that accepts any value may be a file.
+            // An option's value isn't a subcommand, and an argument that accepts anything may be a file.
             (&["ops", "list", "--app", "pause", "--unt"], &["--until"], ":4"),
             (&["sync", ""], &[], ":0"),
             (&["completions", "po"], &["powershell"], ":4"),

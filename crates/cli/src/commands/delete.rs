@@ -60,8 +60,7 @@ pub async fn run(args: &DeleteArgs, printer: &Printer) -> Result<CommandOutcome,
     run_and_report(work, &state_dir, printer).await
 }
 
-/// Returns the manifests that contain the deletion hooks. If the arguments contain no manifests, uses the
-/// manifests of the last sync.
+/// Returns the manifests with the deletion hooks: those in the arguments, or else those of the last sync.
 fn select_hooks(
     given: Option<Manifests>,
     last: Option<LastSync>,

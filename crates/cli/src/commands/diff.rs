@@ -18,7 +18,7 @@ use crate::output::Printer;
 use crate::output::diff;
 use crate::request;
 
-/// Runs the command. Errors have their own exit code, so that they cannot be mistaken for differences.
+/// Runs the command. Errors have an exit code of their own, so that they can't be mistaken for differences.
 pub async fn run(args: &DiffArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     match compare(args, printer).await {
         Err(error) => {

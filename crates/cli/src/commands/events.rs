@@ -13,13 +13,13 @@ use crate::error::CliError;
 use crate::exit::CommandOutcome;
 use crate::output::{Printer, events};
 
-/// Poll interval if the process that runs the operation does not support waiting for events.
+/// Used if the process that runs the operation doesn't support waiting for events.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &EventsArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let state_dir = StateDir::resolve(args.one.state.state_dir())?;
     let mut after = args.after;
-    // Resolve the operation only once, because the name may refer to another operation later.
+    // Resolve the operation only once: the name may refer to another one later.
     let mut id = args.one.id.clone();
     loop {
         let mut which = None;
@@ -61,7 +61,7 @@ fn print_page(page: &EventPage, args: &EventsArgs, printer: &Printer) -> Result<
     }
 }
 
-/// Warns that no process is running the operation, and suggests a command that continues the operation.
+/// Warns that no process is running the operation, and suggests a command to continue it.
 pub(super) async fn warn_without_process(
     operation: OperationId,
     state_dir: &StateDir,

@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::exit::CommandOutcome;
 use crate::output::Printer;
 
-/// Folder in the example that is a Git repository.
+/// The folder of the example that is a Git repository.
 const REPOSITORY: &str = "repo";
 const GIT: &str = ".git";
 const FIRST_MESSAGE: &str = "Deploy the fleet";
@@ -86,7 +86,7 @@ fn write_shop(folder: &Path, printer: &Printer) -> Result<CommandOutcome, CliErr
     Ok(CommandOutcome::Done)
 }
 
-/// Writes an example to a folder that is empty or does not exist.
+/// Writes an example to a folder that is empty or doesn't exist.
 fn write_files(folder: &Path, files: &[(&str, &str)]) -> Result<(), CliError> {
     let is_taken = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file();
     if is_taken {
@@ -112,8 +112,8 @@ fn write_fleet(folder: &Path, printer: &Printer) -> Result<CommandOutcome, CliEr
     Ok(CommandOutcome::Done)
 }
 
-/// Creates an example's Git repository. In a checkout of this project, the example is stored without its
-/// repository, because a checkout cannot contain another repository.
+/// Creates an example's Git repository. This project stores the example without it, because a checkout can't
+/// contain another repository.
 pub fn create_repository(folder: &Path, printer: &Printer) -> Result<(), CliError> {
     let repository = folder.join(REPOSITORY);
     let mut deployed =

@@ -31,7 +31,7 @@ pub async fn run(args: &ExportArgs, printer: &Printer) -> Result<CommandOutcome,
     Ok(CommandOutcome::Done)
 }
 
-/// Writes a record to a file, or to standard output if the name is missing or is `-`.
+/// Writes a record to a file, or to standard output if the name is missing or `-`.
 pub(super) fn write_record(
     file: Option<&Path>,
     content: &str,
@@ -50,7 +50,7 @@ async fn read_record(text: &str, state_dir: &StateDir, printer: &Printer) -> Res
         Reply::Operation(inspected) => *inspected,
         other => return Err(operation_access::unexpected_reply_error(&other).into()),
     };
-    // Use the ID, because an application's name may refer to a newer operation by now.
+    // Use the ID: by now, the application's name may refer to a newer operation.
     let id = details.operation.id.to_string();
     let all = |operation| Request::Facts { operation };
     match operation_access::query_operation(state_dir, printer, &id, all).await? {
@@ -61,7 +61,7 @@ async fn read_record(text: &str, state_dir: &StateDir, printer: &Printer) -> Res
     }
 }
 
-/// Writes a file that only the owner can read. Writes to a temporary file first, so that readers never see a
+/// Writes a file that only its owner can read. A temporary file is written first, so that readers never see a
 /// partial file.
 pub(super) fn write_file(path: &Path, content: &[u8]) -> Result<(), CliError> {
     let failed = |source| CliError::io("write", path, source);

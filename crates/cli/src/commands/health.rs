@@ -12,8 +12,8 @@ use crate::exit::CommandOutcome;
 use crate::input;
 use crate::output::{Printer, Style, Text, table};
 
-/// A result in JSON or YAML output. An absent status means that there is no rule for the kind; an empty
-/// status means that the script did not return a status.
+/// A result in JSON or YAML output. There is no status if the kind has no rule, and an empty one if the
+/// script didn't return any.
 #[derive(Debug, Serialize)]
 struct HealthVerdict {
     status: Option<String>,
@@ -69,7 +69,7 @@ pub fn run(args: &HealthArgs, printer: &Printer) -> Result<CommandOutcome, CliEr
     Ok(CommandOutcome::Done)
 }
 
-/// Returns the status that contributes to the application's health.
+/// Returns the status that counts towards the application's health.
 fn effective_status(verdict: Option<&Result<Health, HealthError>>) -> Option<HealthStatus> {
     match verdict? {
         Ok(health) => Some(health.status),

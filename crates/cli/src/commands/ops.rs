@@ -144,8 +144,8 @@ async fn show(one: &SingleOperationArgs, printer: &Printer) -> Result<CommandOut
     }
 }
 
-/// Returns the logs of failed hooks from every attempt. The operation's view contains only the newest
-/// attempt, so after a retry, the logs are read from the recorded events.
+/// Returns the logs of failed hooks from every attempt. The operation's view has only the newest attempt, so
+/// after a retry, the logs are read from the recorded events.
 async fn load_hook_logs(
     operation: &OperationView,
     state_dir: &StateDir,
@@ -155,7 +155,7 @@ async fn load_hook_logs(
         let logs = operation.hook_logs.iter().cloned();
         return logs.map(|log| AttemptLog { attempt: 1, log }).collect();
     }
-    // Use the ID, because an application's name may refer to a newer operation by now.
+    // Use the ID: by now, the application's name may refer to a newer operation.
     match operation_access::query(state_dir, printer, Request::Facts { operation: operation.id }).await {
         Ok(Reply::Facts { facts, .. }) => attempt_logs(&facts),
         // A damaged log has already been reported.
@@ -187,7 +187,7 @@ fn show_operation(
     Ok(())
 }
 
-/// Returns the error for a compacted operation, which has only a summary left.
+/// Returns the error for a compacted operation, of which only a summary is left.
 fn compacted_error(operation: OperationId) -> LogError {
     LogError::Compacted { stream: StreamName::with_kind(StreamKind::OPERATION, operation) }
 }
@@ -223,7 +223,7 @@ async fn show_log(one: &SingleOperationArgs, printer: &Printer) -> Result<Comman
     Ok(CommandOutcome::Done)
 }
 
-/// Sends a request to an operation if it is running; otherwise records the request in the log.
+/// Sends a request to an operation if it is running, or else records it in the log.
 async fn send_action(
     one: &SingleOperationArgs,
     action: OperationAction,
@@ -235,8 +235,7 @@ async fn send_action(
     Ok(CommandOutcome::Done)
 }
 
-/// Terminates an operation. If no process is running the operation, this command runs the operation until it
-/// ends.
+/// Terminates an operation. If no process is running it, this command does so until it has finished.
 async fn terminate(
     one: &SingleOperationArgs,
     action: OperationAction,
@@ -284,8 +283,7 @@ struct RecordedAction {
     is_waiting: bool,
 }
 
-/// Records a request through the running process. If no process is running, records the request in the log
-/// and returns the log.
+/// Records a request through the running process. Without one, records it in the log and returns the log.
 async fn record_action(
     one: &SingleOperationArgs,
     action: &OperationAction,
@@ -318,7 +316,7 @@ async fn record_action(
     }
 }
 
-/// Runs an operation that no process is running until it ends.
+/// Runs an operation that no process is running until it has finished.
 async fn run_to_end(
     entrance: EarlySocket,
     clusters: Clusters,
@@ -329,7 +327,7 @@ async fn run_to_end(
     printer: &Printer,
 ) -> Result<CommandOutcome, CliError> {
     let id = summary.operation;
-    // Without the stored health scripts, a hook may get a different health, but this must not prevent the
+    // Without the stored health scripts, a hook's health may differ, but that must not prevent the
     // termination.
     let health = customizations::load_rules(state_dir, &summary.application).unwrap_or_else(|error| {
         printer.warn(&format!("continuing with the built-in health rules: {error}"));
@@ -339,7 +337,7 @@ async fn run_to_end(
     let mut progress = Progress::new(printer, 1);
     let events = session.engine.events_from_now().await?;
     let waited = match session.engine.resume(id).await {
-        // An operation that has not started yet ends as soon as it receives the request.
+        // An operation that hasn't started yet finishes as soon as it receives the request.
         Ok(()) | Err(EngineError::AlreadyFinished { .. }) => {
             let (operations, timeout) = (vec![id], None);
             let waiting =
@@ -351,7 +349,7 @@ async fn run_to_end(
     let stopped = wait::close_session(session, Retention::default(), signals).await;
     let waited = waited?;
     stopped?;
-    // The command succeeds if the operation has ended, regardless of the operation's result.
+    // The command succeeds if the operation has finished, whatever its result.
     match report::report(waited, output, state_dir, printer)? {
         CommandOutcome::Operation(_) => Ok(CommandOutcome::Done),
         ended => Ok(ended),

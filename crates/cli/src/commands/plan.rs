@@ -70,8 +70,7 @@ pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<CommandOutcome, C
     Ok(if plan.errors().is_empty() { CommandOutcome::Done } else { CommandOutcome::InvalidPlan })
 }
 
-/// Returns the source of the health rule for a task's object: a registered judge, or the layer that contains
-/// the rule.
+/// Returns the source of the health rule for a task's object: a registered judge, or the layer with the rule.
 fn health_rule_source(task: &Task, manifests: &[Object], rules: &HealthRules) -> Option<&'static str> {
     let manifest = manifests.get(task.manifest?.index())?;
     if task.health_judge.is_some() {
@@ -99,15 +98,15 @@ fn plan_offline(request: &SyncRequest, given: Targets) -> PlanResult {
     without_extensions(planned, &given.definitions)
 }
 
-/// Adds warnings about extensions that the plan needs but that this command doesn't have. Only the names of
-/// the defined gates are known here.
+/// Adds warnings about extensions that the plan needs but this command lacks. Of the gates, only the names
+/// are known here.
 fn without_extensions(mut planned: PlanResult, definitions: &GateDefinitions) -> PlanResult {
     let known = ExtensionNames { gates: definitions.names().collect(), ..ExtensionNames::default() };
     effects::warn_of_missing_extensions(&mut planned.plan, &known);
     planned
 }
 
-/// Returns a plan that was compared with a cluster. Stores nothing.
+/// Returns a plan compared with a cluster, without storing anything.
 pub async fn preview_plan(
     request: &SyncRequest,
     targets: Targets,

@@ -11,7 +11,7 @@ use crate::exit::CommandOutcome;
 use crate::output::{Printer, Style, Text, one_line, operation};
 use crate::wait::{UnfinishedOperation, WaitEndReason, WaitResult};
 
-/// Prints one operation. If the operation has not finished, also prints how to continue it.
+/// Prints an operation. If it hasn't finished, also prints how to continue it.
 pub fn report(
     waited: WaitResult,
     format: Format,
@@ -29,14 +29,14 @@ pub fn report(
     Ok(ended)
 }
 
-/// Returns the documents to print. Text output contains only the results; JSON and YAML also contain the
-/// state of the other operations.
+/// Returns the documents to print. Text output has only the results; JSON and YAML also have the state of the
+/// other operations.
 fn select_documents(waited: WaitResult, format: Format) -> Vec<OperationView> {
     let left = waited.unfinished.into_iter().filter(|_| format != Format::Text).map(|left| left.view);
     waited.finished.into_iter().chain(left).collect()
 }
 
-/// Reports any number of operations, as [`report`] does for one. JSON and YAML output is a list.
+/// Reports any number of operations like [`report`]. JSON and YAML output is a list.
 pub fn report_all(
     waited: WaitResult,
     format: Format,
@@ -56,7 +56,7 @@ pub fn report_all(
     Ok(ended)
 }
 
-/// Returns the document for an operation that no process is running because this process has stopped.
+/// Returns the document for an operation that is left without a process because this one has stopped.
 fn unattended_document(operation: &OperationView) -> OperationDocument<'_> {
     OperationDocument { operation, logs: None, is_running: Some(false) }
 }

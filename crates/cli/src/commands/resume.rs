@@ -50,13 +50,13 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<CommandOutcome,
     let listed = operations::list_operations(&log, &Lookup::open())?;
     let lost = if args.id.is_none() { print_lost_operations(&listed, &state_dir, printer) } else { 0 };
     match resume_operations(args, log, &listed, &state_dir, &mut signals, printer).await {
-        // Damaged operations must be visible in the exit code even if all other operations succeed.
+        // Damaged operations must show in the exit code even if all others succeed.
         Ok(_) if lost > 0 => Ok(CommandOutcome::Damaged),
         ended => ended,
     }
 }
 
-/// Prints the damaged operations, which cannot continue. Returns the number of these operations.
+/// Prints the damaged operations, which can't continue, and returns how many there are.
 fn print_lost_operations(listed: &[OperationEntry], state_dir: &StateDir, printer: &Printer) -> usize {
     let lost = operations::lost_operations(listed);
     for OperationEntry { operation, summary, damage, .. } in &lost {
@@ -107,7 +107,7 @@ async fn resume_operations(
         return nothing();
     }
     if chosen.is_empty() {
-        // Without operations to resume, no engine starts that would compact the log.
+        // Without operations to resume, there is no engine to compact the log.
         compact_log(&log, args);
     }
     let groups = group_by_health_rules(args, state_dir, &summaries, &chosen, printer)?;
@@ -121,15 +121,15 @@ async fn resume_operations(
     Ok(if unreachable_count > 0 { CommandOutcome::NotFinished } else { ended })
 }
 
-/// Operations with the same health rules. Each group has its own engine, because an engine has only one set
-/// of rules.
+/// Operations with the same health rules. Each group has its own engine, because an engine has only a single
+/// set of rules.
 struct HealthRulesGroup {
     rules: HealthRules,
     operations: Vec<OperationId>,
     applications: Vec<String>,
 }
 
-/// Groups operations by their stored health rules, or by the rules that replace them.
+/// Groups operations by their stored health rules, or by those that replace them.
 fn group_by_health_rules(
     args: &ResumeArgs,
     state_dir: &StateDir,
@@ -168,7 +168,7 @@ fn group_by_health_rules(
 
 /// Parts shared by the engines of all groups.
 struct EngineParts {
-    /// Endpoint that accepts requests from other processes until the first engine starts.
+    /// Accepts requests from other processes until the first engine starts.
     early_socket: EarlySocket,
     log: log::Log,
     clusters: Clusters,
@@ -254,8 +254,8 @@ struct ReconnectedClusters {
     unreachable_count: usize,
 }
 
-/// Connects to the operations' clusters. With `--all`, if a cluster cannot be reached, operations on other
-/// clusters still continue.
+/// Connects to the operations' clusters. With `--all`, an unreachable cluster doesn't keep operations on
+/// other clusters from continuing.
 async fn reconnect(
     args: &ResumeArgs,
     log: &log::Log,
@@ -285,7 +285,7 @@ async fn reconnect(
         match to {
             Ok(()) => reconnected.operations.push(operation),
             Err(error) if !args.all => return Err(error.into()),
-            // An explicit context selects only the operations on its cluster, so this error isn't a failure.
+            // An explicit context selects only the operations on its cluster, so this isn't a failure.
             Err(error @ ServiceError::DifferentCluster { .. }) if args.connection.context.is_some() => {
                 printer.note(&error.to_string());
             }
@@ -387,7 +387,7 @@ fn select_operations(
     Ok(ready)
 }
 
-/// Returns true if the options select the operation. Considers only the data in the operation's summary.
+/// Returns true if the options select the operation, going only by its summary.
 fn is_selected(args: &ResumeArgs, summary: &Summary) -> bool {
     let simulated = summary.destination == Destination::Simulated.to_string();
     if simulated { args.connection.context.is_none() } else { !args.sim }

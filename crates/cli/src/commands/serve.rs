@@ -35,16 +35,16 @@ use crate::request::wave_delay;
 use crate::signals::Signals;
 use crate::wait;
 
-/// Interval at which to check that the engine works and that its log still exists.
+/// Interval for checking that the engine works and that its log still exists.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let state_dir = StateDir::resolve_for_service(args.state.state_dir())?;
     let rules = customizations::load_rules(&args.scripts, printer)?;
-    // Report errors in the file in the same way as other commands do.
+    // Report errors in the file just like other commands do.
     input::load_definitions(args.definitions.as_deref())?;
     let gates = args.definitions.as_deref().map(GateFile::open).transpose()?.unwrap_or_default();
-    // Report a missing folder in the same way as other commands do.
+    // Report a missing folder just like other commands do.
     args.apps.as_deref().map_or(Ok(()), input::check_exists)?;
     let open = |apps| FolderStore::open(apps, state_dir.applications(), state_dir.generated());
     let folder = args.apps.as_deref().map(open);
@@ -110,15 +110,15 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         let config = args.apps.is_none().then_some((cluster.as_ref(), args.secrets_namespace()));
         let options = serve_appsets::load_options(&args.appsets, config, printer).await;
         let accounts = serve_impersonation::choose_mode(args.impersonate, config, printer).await?;
-        // Share one connection to the cluster between operations and comparisons.
+        // Share a connection to the cluster between operations and comparisons.
         let real = BTreeMap::from([(destination.clone(), Arc::clone(&cluster))]);
         let clusters = Clusters { simulated: false, real };
         let (shared_log, keep) = (Arc::clone(&log), Some(args.retention.retention()));
         let session =
             Session::open_long_lived(shared_log, clusters, rules.clone(), keep, &state_dir, printer).await?;
         state.set_handles(Arc::clone(&session.queries), session.engine.clone());
-        // Start the notifier even without targets. Then a target that is added later receives only events
-        // from that time on.
+        // Start the notifier even without targets, so that a target added later receives only events from
+        // then on.
         let targets = targets.unwrap_or_default();
         let _notifying =
             Notifier::start(targets, &session.engine, &state_dir.notification_positions()).await?;
@@ -171,7 +171,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         let signal = tokio::select! {
             signal = signals.next() => signal,
             error = wait_for_failure(session.engine.clone(), applications.service(), appsets.service()) => {
-                // Return the error, so that the process manager can restart the process.
+                // Return the error so that the process manager can restart the process.
                 appsets.stop().await;
                 applications.stop().await;
                 let _ = wait::close_session(session, args.retention.retention(), &mut signals).await;
@@ -197,7 +197,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
     ended
 }
 
-/// Waits for a failure that prevents the service from managing the applications.
+/// Waits for a failure that keeps the service from managing the applications.
 async fn wait_for_failure(
     engine: Engine,
     serving: ApplicationService,
@@ -211,7 +211,7 @@ async fn wait_for_failure(
             tokio::time::sleep(CHECK_INTERVAL).await;
         }
     };
-    // This check runs concurrently, because a hanging disk must not block the check of the engine.
+    // Runs concurrently, because a hanging disk must not block the check of the engine.
     let found = async {
         loop {
             if let Err(error) = engine.check_log().await {

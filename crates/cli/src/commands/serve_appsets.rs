@@ -1,4 +1,4 @@
-//! Defaults that `serve` uses for all ApplicationSets, read from Argo CD's ConfigMap.
+//! Defaults of `serve` for all ApplicationSets, read from Argo CD's ConfigMap.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::output::Printer;
 const CONFIG_MAP: &str = "argocd-cmd-params-cm";
 /// Key that enables progressive syncs.
 const PROGRESSIVE_SYNCS: &str = "applicationsetcontroller.enable.progressive.syncs";
-/// Key for the maximum time in seconds that an Application may be Pending.
+/// Key of the maximum time in seconds that an Application may be Pending.
 const PENDING_TIMEOUT: &str = "applicationsetcontroller.default.application.progressing.timeout";
 
-/// Returns the options set on the command line. Options that are not set are read from the ConfigMap in the
+/// Returns the options from the command line. Those that aren't set there come from the ConfigMap in the
 /// namespace, if it exists.
 pub async fn load_options(
     args: &ServeAppSetArgs,
@@ -32,7 +32,7 @@ pub async fn load_options(
     options
 }
 
-/// Applies the values in the ConfigMap. Returns the values that are invalid.
+/// Applies the ConfigMap's values, and returns those that are invalid.
 fn apply_config_map(object: &Object, args: &ServeAppSetArgs, options: &mut AppSetOptions) -> Vec<String> {
     let value = |key| serve_config::get_value(object, key);
     let mut problems = Vec::new();

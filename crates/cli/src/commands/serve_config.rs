@@ -5,8 +5,8 @@ use tidegate_model::{Gvk, Object};
 
 use crate::output::Printer;
 
-/// Returns a ConfigMap in the namespace, or `None` if there is no namespace or the ConfigMap does not exist.
-/// If the ConfigMap cannot be read, prints a warning that the settings described by `about` are ignored.
+/// Returns a ConfigMap in the namespace, or `None` if there is no namespace or no such ConfigMap. If it can't
+/// be read, warns that the settings described by `about` are ignored.
 pub async fn read_config_map(
     name: &str,
     config: Option<(&dyn Cluster, &str)>,
@@ -31,7 +31,7 @@ pub async fn find_config_map(
     cluster.get(&Gvk::new("", "v1", "ConfigMap"), namespace, name).await
 }
 
-/// Returns the value of a key. Treats an empty string as absent.
+/// Returns a key's value. An empty string counts as absent.
 pub fn get_value<'o>(object: &'o Object, key: &str) -> Option<&'o str> {
     let text = object.as_value().pointer("/data")?.get(key)?.as_str()?.trim();
     (!text.is_empty()).then_some(text)

@@ -30,17 +30,17 @@ const LOCK_INTERVAL: Duration = Duration::from_secs(1);
 pub struct StartedService {
     pub cluster: SelectedCluster,
     pub log: Log,
-    /// Lease of the control plane; `None` unless the service manages a control plane on a real cluster.
+    /// Lease of the control plane. `None` unless the service manages a control plane on a real cluster.
     pub leadership: Option<Leadership>,
-    /// Lock on the folder, held until the process exits; `None` unless the service manages a folder.
+    /// Lock on the folder, held until the process exits. `None` unless the service manages a folder.
     pub folder_lock: Option<FolderLock>,
 }
 
-/// Reporter for the reason why the startup is waiting. Reports to the user and at `/readyz`.
+/// Reports what the startup is waiting for, to the user and at `/readyz`.
 struct StartupReporter<'a> {
     app_state: &'a AppState,
     printer: &'a Printer,
-    /// Message with the API's address, until it has been printed.
+    /// Message with the API's URL, until it has been printed.
     address: Option<&'a str>,
     last_reason: Option<String>,
 }
@@ -63,7 +63,8 @@ impl StartupReporter<'_> {
     }
 }
 
-/// Connects to the cluster, locks the state directory, and makes sure that no other service manages the same applications.
+/// Connects to the cluster, locks the state directory, and makes sure that no other service manages the same
+/// applications.
 pub async fn start(
     args: &ServeArgs,
     state_dir: &StateDir,
@@ -83,7 +84,7 @@ pub async fn start(
         (None, SelectedCluster::Real(connected)) => {
             leadership = Some(acquire_lease(args, connected, state_dir, &mut waiting).await?);
         }
-        // The simulated cluster is in the state directory, which this process has already locked.
+        // The simulated cluster is in the state directory, which is already locked.
         (None, SelectedCluster::Simulated) => {}
     }
     if waiting.last_reason.is_some() {
@@ -92,8 +93,8 @@ pub async fn start(
     Ok(StartedService { cluster: chosen, log, leadership, folder_lock })
 }
 
-/// Runs `work` until it ends, and then releases the Lease. If the Lease is lost, `work` is stopped
-/// immediately. No data is lost, because operations continue from the log.
+/// Runs `work` to completion and then releases the Lease. If the Lease is lost, `work` is stopped right away;
+/// no data is lost, because operations continue from the log.
 pub async fn run_as_leader(
     mut leadership: Leadership,
     service_run: impl Future<Output = Result<CommandOutcome, CliError>>,
@@ -126,7 +127,7 @@ async fn wait_for_server(error: &ServiceError, waiting: &mut StartupReporter<'_>
     tokio::time::sleep(CONNECT_INTERVAL).await;
 }
 
-/// Returns the lock on a folder, or `None` if its file system does not support locks.
+/// Returns the lock on a folder, or `None` if its file system doesn't support locks.
 async fn lock_folder(
     folder: &Path,
     is_standby: bool,
@@ -151,7 +152,7 @@ async fn lock_folder(
     }
 }
 
-/// Acquires the control plane's Lease. Uses a separate connection, so that load cannot delay the renewal.
+/// Acquires the control plane's Lease over a connection of its own, so that load can't delay the renewal.
 async fn acquire_lease(
     args: &ServeArgs,
     connected: &ConnectedCluster,
@@ -160,7 +161,7 @@ async fn acquire_lease(
 ) -> Result<Leadership, CliError> {
     let destination = &connected.destination;
     let cluster: Arc<dyn Cluster> = Arc::new(connected.cluster.clone());
-    // Check for the CRDs first: without CRDs, there are no Applications to manage and no namespace for a
+    // Check for the CRDs first: without them, there are no Applications to manage and no namespace for a
     // Lease.
     loop {
         match KubernetesStore::open(Arc::clone(&cluster), destination.clone(), args.managed_scope()).await {

@@ -25,7 +25,7 @@ pub async fn run(command: SimCommand, printer: &Printer) -> Result<CommandOutcom
     }
 }
 
-/// Reads the journal without opening the cluster, so that the command works while a sync is running.
+/// Reads the journal without opening the cluster, so that the command works during a sync.
 fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let state_dir = StateDir::resolve(state.state_dir())?;
     simulated::warn_if_missing_without_log(&state_dir, printer)?;
@@ -49,7 +49,7 @@ fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<Command
     Ok(CommandOutcome::Done)
 }
 
-/// Describes the entries that are no longer in the audit log.
+/// Describes the entries that have dropped out of the audit log.
 fn describe_omitted_entries(entries: &[AuditEntry]) -> Option<String> {
     // Sequence numbers have no gaps.
     let gone = entries.first()?.sequence.checked_sub(1).filter(|gone| *gone > 0)?;
@@ -120,7 +120,7 @@ fn object_table(objects: &[Object], width: Option<u16>) -> Text {
     table(["GROUP", "KIND", "NAMESPACE", "NAME", "HEALTH"], rows, width)
 }
 
-/// Deletes an object. Uses the running process, if there is one.
+/// Deletes an object, through the running process if there is one.
 async fn delete(
     object: &ResourceSelector,
     state: &StateArgs,
@@ -146,14 +146,14 @@ async fn reset(state: &StateArgs, printer: &Printer) -> Result<CommandOutcome, C
         if has_cluster {
             remove_cluster(&state_dir, &log, printer).await?;
         }
-        // Create an empty cluster, which is not the same as a missing cluster.
+        // Create an empty cluster, which isn't the same as none.
         simulated::open_unchecked(&state_dir).await?;
     }
     printer.note("the simulated cluster is now empty");
     Ok(CommandOutcome::Done)
 }
 
-/// Removes the simulated cluster, unless an operation that can still be ended uses it.
+/// Removes the simulated cluster, unless it is used by an operation that can still finish.
 async fn remove_cluster(state_dir: &StateDir, log: &Log, printer: &Printer) -> Result<(), CliError> {
     let dir = state_dir.cluster();
     if has_stored_cluster(&dir).map_err(ServiceError::simulation)? {

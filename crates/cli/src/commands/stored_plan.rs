@@ -1,4 +1,4 @@
-//! `plan --save` and `sync --plan`: store a plan, and later execute exactly this plan.
+//! `plan --save` and `sync --plan`: store a plan, and later execute exactly that plan.
 
 use std::fs;
 use std::io;
@@ -25,11 +25,11 @@ use crate::exit::CommandOutcome;
 use crate::output::{Printer, format_count};
 use crate::request;
 
-/// Maximum file size in bytes, far larger than any application's manifests.
+/// Maximum file size in bytes, far above any application's manifests.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Creates a plan for a cluster, and stores the plan in the file and in the state directory. A plan with
-/// errors is only shown. `flags` are the flags that select the cluster in the suggested command.
+/// Plans for a cluster, and stores the plan in the file and in the state directory. A plan with errors is
+/// only shown. `flags` select the cluster in the suggested command.
 pub async fn save(
     (request, targets): (SyncRequest, Targets),
     (chosen, state_dir): (&SelectedCluster, &StateDir),
@@ -100,7 +100,7 @@ pub async fn execute_plan(
     operation::run_and_report(work, &state_dir, printer).await
 }
 
-/// Checks that the plan is still valid, before an operation is recorded. The operation repeats this check.
+/// Checks that the plan is still valid, before an operation is recorded. The operation checks again.
 async fn check_validity(
     request: &SyncRequest,
     targets: Targets,
@@ -114,7 +114,7 @@ async fn check_validity(
     match prepare(cluster, NO_OPERATION, request, targets, now, known.as_ref()).await {
         Ok(_) => Ok(()),
         Err(PlanError::Outdated(moved)) => Err(CliError::refused(format!("{moved}; nothing was written"))),
-        // The operation will encounter the same error, and waits for the cluster if the error may be
+        // The operation will run into the same error, and waits for the cluster if the error may be
         // temporary.
         Err(PlanError::Call(error)) => {
             tracing::debug!(reason = error.message, "cannot check whether the plan is still valid");
@@ -123,7 +123,7 @@ async fn check_validity(
     }
 }
 
-/// Reads a plan from a file. If the file does not exist, reads the plan with this hash from the state
+/// Reads a plan from a file. If there is no such file, reads the plan with this hash from the state
 /// directory.
 fn read_plan(named: &str, state_dir: &StateDir) -> Result<StoredPlan, CliError> {
     let path = Path::new(named);

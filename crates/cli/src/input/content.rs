@@ -10,7 +10,7 @@ pub enum FileContent {
     TooLarge(u64),
 }
 
-/// Reads a file. Checks the size first, so that a file that is too large is not read at all.
+/// Reads a file. The size is checked first, so that a file that is too large isn't read at all.
 pub fn read_file(path: &Path, limit: u64) -> io::Result<FileContent> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();

@@ -35,7 +35,7 @@ pub enum Problem {
     )]
     EmptyFolder {
         path: PathBuf,
-        /// True if the command syncs its input, so that --allow-empty is available.
+        /// True if the command syncs its input, so --allow-empty is available.
         synced: bool,
     },
     /// The files do not contain objects.
@@ -44,7 +44,7 @@ pub enum Problem {
         if *synced { ", or use --allow-empty if the application has no objects" } else { "" }
     )]
     NoObjects {
-        /// True if the command syncs its input, so that --allow-empty is available.
+        /// True if the command syncs its input, so --allow-empty is available.
         synced: bool,
     },
     /// None of the objects would be applied.
@@ -54,7 +54,7 @@ pub enum Problem {
          application has no objects"
     )]
     AllExcluded { objects: usize },
-    /// A link to a folder that contains the link.
+    /// A link to a folder that contains it.
     #[error("{}: the link points to a folder that contains it; remove the link", format_path(path))]
     LinkLoop { path: PathBuf },
     /// A link that points outside the folder.

@@ -7,10 +7,9 @@ use tidegate_state::files::is_link_outside;
 
 use super::problem::Problem;
 
-/// Maximum folder depth. Manifests are never nested this deeply, so the limit detects a wrong path such as
-/// `/`.
+/// Maximum folder depth. Manifests are never nested this deeply, so this catches a wrong path such as `/`.
 const DEPTH_MAX: usize = 64;
-/// Maximum number of files and folders. Like [`DEPTH_MAX`], the limit detects a wrong path.
+/// Maximum number of files and folders. Like [`DEPTH_MAX`], this catches a wrong path.
 const ENTRIES_MAX: usize = 200_000;
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
@@ -25,7 +24,7 @@ struct Walk<'a> {
     problems: &'a mut Vec<Problem>,
     on_file: &'a mut dyn FnMut(PathBuf),
     entries: usize,
-    /// Folders from the root to the current folder, with links resolved.
+    /// Folders from the root to the current one, with links resolved.
     folder_chain: Vec<PathBuf>,
     /// Root folder, with links resolved.
     root: PathBuf,
@@ -65,8 +64,8 @@ impl Walk<'_> {
         self.folder_chain.pop();
     }
 
-    /// Returns true if a link points outside the root folder. A user who can write to a folder of manifests
-    /// must not gain access to other files.
+    /// Returns true if a link points outside the root folder. Write access to a folder of manifests must not
+    /// give access to other files.
     fn is_outside_root(&self, path: &Path) -> bool {
         is_link_outside(&self.root, path)
     }
@@ -81,7 +80,7 @@ impl Walk<'_> {
             .and_then(|extension| extension.to_str())
             .is_some_and(|extension| EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)));
         match fs::metadata(&path) {
-            // Links to other files don't matter, because these files are not read.
+            // Links to other files don't matter, because those files aren't read.
             Ok(metadata) if (is_manifest || metadata.is_dir()) && self.is_outside_root(&path) => {
                 self.problems.push(Problem::LinkOutside { path });
             }

@@ -21,7 +21,7 @@ const SHORT_COMMIT_DIGITS: usize = 7;
 /// Maximum number of characters of a health reason in a list.
 const LISTED_REASON_MAX: usize = 60;
 
-/// Returns a list in the format of `kubectl get -o json`.
+/// Returns a list like `kubectl get -o json`.
 pub fn document(applications: &[impl Serialize]) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": applications})
 }
@@ -154,7 +154,7 @@ fn problem_reasons(application: &Application) -> Vec<[String; 3]> {
     failed.chain(ill).collect()
 }
 
-/// Returns an object's wave. For a pruned object, this is the wave that deletes it.
+/// Returns an object's wave. For a pruned object, that is the wave that deletes it.
 fn wave_number(one: &ResourceStatus) -> String {
     match one.rest.get("pruneWave").and_then(Value::as_i64) {
         Some(pruned) => format!("{} (pruned in {pruned})", one.sync_wave),
@@ -200,7 +200,7 @@ fn cluster_name(application: &Application) -> String {
     if destination.server.is_empty() { destination.name.clone() } else { destination.server.clone() }
 }
 
-/// Describes an application's deletion: its start, what happens to the objects, and other finalizers that
+/// Describes an application's deletion: its start, what becomes of the objects, and other finalizers that
 /// block it.
 fn describe_deletion(application: &Application) -> String {
     let Some(since) = application.metadata.deletion_timestamp else { return String::new() };
@@ -228,7 +228,7 @@ fn health_status(application: &Application) -> String {
         .map_or_else(|| "Unknown".to_owned(), |health| format!("{:?}", health.status))
 }
 
-/// Returns the health status and its reason: `Degraded (Deployment shop/web: …)`. Shortens a longer reason.
+/// Returns the health status and its reason, shortened if necessary: `Degraded (Deployment shop/web: …)`.
 fn health_with_reason(application: &Application, characters_max: usize) -> String {
     let health = health_status(application);
     let reason = application.status.health.as_ref().map_or("", |health| health.message.as_str());
@@ -274,7 +274,7 @@ fn source_path(source: &ApplicationSource) -> &str {
     if source.chart.is_empty() { &source.path } else { &source.chart }
 }
 
-/// Appends the number of further sources, if there are any, to the description of the first source.
+/// Appends the number of further sources, if any, to the first source's description.
 fn append_other_count(first: String, application: &Application) -> String {
     match application.sources().len() {
         0 | 1 => first,

@@ -13,7 +13,7 @@ use super::{Style, Text, one_line, table};
 /// Number of digits in a short commit hash.
 const SHORT_COMMIT_DIGITS: usize = 7;
 
-/// Returns a list in the format of `kubectl get -o json`.
+/// Returns a list like `kubectl get -o json`.
 pub fn document(appsets: &[ApplicationSet]) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": appsets})
 }
@@ -160,7 +160,7 @@ pub fn format_rollout(view: &RolloutView, width: Option<u16>) -> Text {
         (&left.step, [left.application.clone(), step, "Departed".to_owned(), targets, message])
     });
     let mut rows: Vec<_> = members.chain(left).collect();
-    // List Applications that don't belong to a step last.
+    // List Applications outside all steps last.
     rows.sort_by_key(|(step, _)| step.parse().unwrap_or(u32::MAX));
     let rows = rows.into_iter().map(|(_, row)| row);
     text.append(table(["APPLICATION", "STEP", "STATUS", "TARGET", "MESSAGE"], rows, width));
@@ -171,7 +171,7 @@ fn is_skipped(member: &MemberView) -> bool {
     member.outcome == Some(MemberOutcome::Skipped)
 }
 
-/// Returns an Application's result, or its status if there is no result yet.
+/// Returns an Application's result, or its status if there is none yet.
 fn member_result(member: &MemberView) -> String {
     let outcome = member.outcome.filter(|outcome| *outcome != MemberOutcome::Settling);
     let outcome = outcome.map(|outcome| format!("{outcome:?}"));
@@ -274,7 +274,7 @@ fn find_condition<'s>(set: &'s ApplicationSet, kind: &str) -> Option<&'s Applica
     set.status.conditions.iter().find(|one| one.kind == kind)
 }
 
-/// Returns the state of the progressive sync, in the words of the corresponding condition.
+/// Returns the state of the progressive sync, in the words of the matching condition.
 fn rollout_status(set: &ApplicationSet) -> String {
     if set.metadata.deletion_timestamp.is_some() {
         return "being deleted".to_owned();

@@ -27,11 +27,11 @@ const SHORT_COMMIT_DIGITS: usize = 7;
 /// Number of digits in a full commit hash.
 const FULL_COMMIT_DIGITS: usize = 40;
 
-/// Plan for an ApplicationSet: syncs of its Applications, changes, and deletions.
+/// An ApplicationSet's plan: syncs of its Applications, changes, and deletions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AppSetPlan {
-    /// Name of the ApplicationSet. Includes the namespace unless it is in the control plane's namespace.
+    /// Name of the ApplicationSet, with the namespace unless that is the control plane's.
     pub application_set: String,
     /// Applications, by name.
     pub applications: Vec<PlannedApplication>,
@@ -51,7 +51,7 @@ pub struct PlannedApplication {
     pub name: String,
     /// Number of the Application's step, starting at 1; absent if no step selects it.
     pub step: Option<u32>,
-    /// Later steps that also select the Application. Only the first step has an effect.
+    /// Later steps that select the Application too. Only the first has an effect.
     #[serde(rename = "otherSteps")]
     pub also: Vec<u32>,
     /// Target revisions, one per source, resolved to commits and versions where possible.
@@ -71,7 +71,7 @@ pub struct PlannedApplication {
 #[serde(rename_all = "camelCase")]
 pub struct RolloutPlan {
     pub steps: Vec<RolloutStep>,
-    /// Applications that no step selects and that the rollout therefore ignores.
+    /// Applications that no step selects, so the rollout ignores them.
     #[serde(rename = "unselected")]
     pub outside: Vec<String>,
     /// Effect of new targets on a rollout in progress.
@@ -79,7 +79,7 @@ pub struct RolloutPlan {
     /// Maximum time that an Application may be Pending; absent to use the service's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_timeout_seconds: Option<u64>,
-    /// Action for an Application that is Pending for longer; absent to use the service's default.
+    /// Action for an Application that is Pending longer than that; absent to use the service's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_pending: Option<OnPending>,
 }
@@ -109,7 +109,7 @@ pub struct StepTerms {
 }
 
 impl RolloutPlan {
-    /// Returns the rollout's plan. `cases` contains the ApplicationSet's settings for special cases.
+    /// Returns the rollout's plan. `cases` are the ApplicationSet's settings for special cases.
     pub fn from_view(view: &RolloutView, cases: RolloutOptions) -> Self {
         let of_step = |step: &str| {
             let members = view.members.iter().filter(|member| member.step == step);
@@ -228,7 +228,7 @@ struct Stage {
     terms: Vec<(&'static str, String)>,
     /// True if the stage starts after the previous stage.
     is_consecutive: bool,
-    /// True if the plan does not process the stage's Applications.
+    /// True if the plan leaves the stage's Applications alone.
     is_idle: bool,
     rows: Vec<MemberRow>,
 }
@@ -243,7 +243,7 @@ struct MemberRow {
     mark: String,
     /// Changes, one line each.
     details: Vec<String>,
-    /// True if the plan does not process the Application.
+    /// True if the plan leaves the Application alone.
     is_idle: bool,
 }
 
@@ -350,7 +350,7 @@ impl PlannedApplication {
     }
 }
 
-/// Shortens a commit hash. Returns any other revision unchanged.
+/// Shortens a commit hash, and leaves any other revision as it is.
 fn shorten_commit(revision: &str) -> String {
     let is_commit =
         revision.len() == FULL_COMMIT_DIGITS && revision.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -365,7 +365,7 @@ impl StepTerms {
         if !known.is_empty() {
             terms.push(("gated by", known.join(", ")));
         }
-        // The command doesn't know these gates, so the service that runs the rollout must define them.
+        // The command doesn't know these gates, so they must be defined by the service that runs the rollout.
         if !unknown.is_empty() {
             terms.push((if unknown.len() == 1 { "needs gate" } else { "needs gates" }, unknown.join(", ")));
         }
@@ -386,8 +386,8 @@ impl StepTerms {
     }
 }
 
-/// Describes the number of Applications and the number processed at once, such as `4 Applications, 2 at a
-/// time`.
+/// Describes how many Applications there are and how many are processed at once, such as
+/// `4 Applications, 2 at a time`.
 fn count_note(count: usize, max_update: Option<u32>) -> String {
     let all = format_application_count(count);
     match max_update {

@@ -34,7 +34,7 @@ impl Diagram {
         Self { body: "flowchart TD\n".to_owned(), nodes: 0, hooks: Vec::new() }
     }
 
-    /// Adds a line. Writing to a String cannot fail.
+    /// Adds a line. Writing to a String can't fail.
     fn add_line(&mut self, line: &str) {
         let _ = writeln!(self.body, "{line}");
     }
@@ -102,7 +102,7 @@ impl Diagram {
     }
 }
 
-/// Escapes quotes and brackets, which have a special meaning in Mermaid.
+/// Escapes quotes and brackets, which are special in Mermaid.
 fn escape_label(label: &str) -> String {
     one_line(label).chars().fold(String::new(), |mut text, c| {
         match c {

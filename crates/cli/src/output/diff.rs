@@ -13,10 +13,10 @@ use crate::error::CliError;
 
 /// Number of unchanged lines around a change.
 const CONTEXT_LINES: usize = 3;
-/// File name for the side of the diff on which the object does not exist.
+/// File name on the side of the diff where the object doesn't exist.
 const ABSENT_NAME: &str = "/dev/null";
 
-/// Formats the differences of all objects as a unified diff. Skips objects without differences.
+/// Formats the differences of all objects as a unified diff, skipping objects without any.
 pub fn text(objects: &[ObjectDifference]) -> Result<Text, CliError> {
     let mut text = Text::new();
     let shown = |object: &&ObjectDifference| object.status != ObjectStatus::Same && !object.ignored;
@@ -59,7 +59,7 @@ fn to_yaml(value: &Value) -> Result<String, CliError> {
     if value.is_null() { Ok(String::new()) } else { encoding::encode_document(value, Format::Yaml) }
 }
 
-/// Returns the name of an object's file, such as `apps.v1.Deployment.shop.api`, in kubectl's format.
+/// Returns the name of an object's file as kubectl writes it, such as `apps.v1.Deployment.shop.api`.
 fn file_name(task: &Task) -> String {
     let parts = [&task.gvk.group, &task.gvk.version, &task.gvk.kind, &task.namespace, &task.name];
     let present: Vec<&str> = parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Hook output, line by line. Each line starts with its source.
+//! Hook output, line by line, each starting with its source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,7 @@ use tidegate_views::output::{OutputDocument, OutputKind};
 
 use super::text::{Style, Text, escape};
 
-/// Formatter for lines of hook output. Each line's source is as short as possible, based on the sources seen
-/// so far.
+/// Formats lines of hook output. Each line's source is as short as the sources seen so far allow.
 #[derive(Default)]
 pub struct HookLines {
     /// Pods and containers that have written output, for each hook.
@@ -36,8 +35,8 @@ impl HookLines {
         text
     }
 
-    /// Returns the hook's name. Adds the kind and the namespace if the name is ambiguous, and the pod and the
-    /// container if the hook has several of them.
+    /// Returns the hook's name, with kind and namespace if it is ambiguous, and with pod and container if the
+    /// hook has several.
     fn source_name(&mut self, hook: &ObjectKey, document: &OutputDocument) -> String {
         let sources = self.sources.entry(hook.clone()).or_default();
         let source = document.pod.clone().zip(document.container.clone());

@@ -1,5 +1,5 @@
-//! State of an Application that has no running operation. Either the requested operation is waiting, or no
-//! operation was requested.
+//! State of an Application without a running operation. Either the requested operation is waiting, or none
+//! was requested.
 
 mod next_action;
 
@@ -17,21 +17,21 @@ use tidegate_views::runs::NO_STEP;
 
 use super::{Style, Text, one_line};
 
-/// State of an application that has no running operation.
+/// State of an application without a running operation.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IdleStatus {
     /// NAMESPACE/NAME of the application, or only its name.
     application: String,
-    /// Operation that was requested and is waiting, or the last operation.
+    /// The operation that was requested and is waiting, or else the last one.
     operation: Option<OperationSummary>,
     /// True if `operation` has already started.
     #[serde(skip)]
     has_begun: bool,
-    /// Older operation that must end before the requested operation starts.
+    /// An older operation that must finish before the requested one starts.
     #[serde(rename = "predecessor")]
     after: Option<OperationId>,
-    /// Reason why no operation is running; absent if an operation is running.
+    /// The reason no operation is running; absent if one is.
     #[serde(rename = "idleReason")]
     idle: Option<String>,
     /// Sync status.
@@ -42,10 +42,10 @@ pub struct IdleStatus {
     health_message: String,
     /// True if the application is synced automatically.
     automated: bool,
-    /// Reason why the application isn't being synced automatically although it is OutOfSync.
+    /// The reason an OutOfSync application isn't synced automatically.
     #[serde(skip)]
     rests: Option<IdleReason>,
-    /// ApplicationSet that syncs the application step by step; absent if there is none or if an operation is
+    /// The ApplicationSet that syncs the application step by step; absent if there is none or an operation is
     /// running.
     #[serde(rename = "applicationSet")]
     set: Option<ControllingAppSet>,
@@ -63,14 +63,14 @@ pub struct IdleStatus {
     next_action: NextAction,
 }
 
-/// Information about an application that its resource doesn't contain.
+/// State of an application that isn't in its resource.
 #[derive(Clone, Debug, Default)]
 pub struct ExternalState {
     /// State of the application's sync windows.
     pub window: Option<SyncWindowSummary>,
     /// ApplicationSet that syncs the application.
     pub appset: Option<ControllingAppSet>,
-    /// Older operation that must end before the requested operation starts.
+    /// An older operation that must finish before the requested one starts.
     pub after: Option<OperationId>,
 }
 
@@ -80,14 +80,15 @@ pub struct ExternalState {
 pub struct ControllingAppSet {
     /// NAMESPACE/NAME of the ApplicationSet, or only its name.
     name: String,
-    /// Number of the step that selects the application, starting at 1; absent if no step selects it or the step is unknown.
+    /// Number of the step that selects the application, counting from 1; absent if no step does or the step
+    /// is unknown.
     step: Option<u32>,
-    /// Point in the rollout at which the ApplicationSet syncs the application.
+    /// Point at which the ApplicationSet syncs the application.
     #[serde(skip)]
     turn: SyncTime,
 }
 
-/// Point in the rollout at which the ApplicationSet syncs the application.
+/// The point in a rollout at which the ApplicationSet syncs the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SyncTime {
     /// Unknown, because the ApplicationSet could not be queried.
@@ -103,13 +104,13 @@ enum SyncTime {
 }
 
 impl ControllingAppSet {
-    /// Returns the state for an ApplicationSet that could not be queried.
+    /// Returns the state for an ApplicationSet that couldn't be queried.
     pub fn unknown(set: &AppKey) -> Self {
         Self { name: set.to_string(), step: None, turn: SyncTime::Unknown }
     }
 
-    /// Returns the state for the ApplicationSet that owns the application. Returns `None` if the
-    /// ApplicationSet does not control when its Applications are synced.
+    /// Returns the state for the ApplicationSet that owns the application, or `None` if it doesn't control
+    /// when its Applications are synced.
     pub fn for_application(
         set: &ApplicationSet,
         options: &AppSetRuleOptions,
@@ -162,7 +163,7 @@ impl ControllingAppSet {
     }
 }
 
-/// Returns true if the given step of an ApplicationSet's progressive sync does not start syncs automatically.
+/// Returns true if this step of an ApplicationSet's progressive sync doesn't start syncs automatically.
 fn is_manual_step(set: &ApplicationSet, step: u32) -> bool {
     let place = usize::try_from(step).ok().and_then(|step| step.checked_sub(1));
     let rolling = set.spec.strategy.as_ref().and_then(|strategy| strategy.rolling_sync.as_ref());
@@ -195,8 +196,7 @@ impl IdleStatus {
             health: status.health.as_ref().map_or(HealthStatus::Unknown, |health| health.status),
             health_message: status.health.as_ref().map(|health| health.message.clone()).unwrap_or_default(),
             automated: automated(application).is_some(),
-            // The current time doesn't matter: it affects only the delay, and a delay is never an idle
-            // reason.
+            // The time doesn't matter: it affects only the delay, which is never an idle reason.
             rests: automated_sync::decide(application, Timestamp::default()).idle,
             set: beside.appset,
             left_alone: refresh::skip_reason(application),
@@ -217,7 +217,7 @@ impl IdleStatus {
         text
     }
 
-    /// Formats the details to show in addition to the last operation. That operation has ended.
+    /// Formats the details to show besides the last operation, which has finished.
     pub fn details_text(&self) -> Text {
         let mut text = Text::new();
         let mut add = |label: &str, value: &str| add_line(&mut text, label, value);
@@ -259,7 +259,7 @@ impl IdleStatus {
         };
         let reason = match (&self.set, self.automated, self.sync) {
             _ if self.left_alone.is_some() => ", and none will start",
-            // An ApplicationSet that could not be queried does not affect automated syncs.
+            // An ApplicationSet that couldn't be queried doesn't affect automated syncs.
             (Some(set), is_automated, sync) if set.turn != SyncTime::Unknown || !is_automated => {
                 return Some(set.explain_idle(none, sync));
             }
@@ -482,7 +482,7 @@ mod tests {
             let by_hand = told_of("two", &appset(none), &options);
             assert!(by_hand.contains("requires a manual sync in step 2 (maxUpdate)"), "{by_hand}");
         }
-        // An ApplicationSet that does not control the order has no effect.
+        // An ApplicationSet that doesn't control the order has no effect.
         let off = AppSetRuleOptions { progressive_syncs: false, ..AppSetRuleOptions::default() };
         let alone = told_of("two", &rolling, &off);
         assert!(!alone.contains("shops") && alone.contains("`tidegate app sync`"), "{alone}");

@@ -35,7 +35,7 @@ pub fn result(operation: &OperationView, width: Option<u16>) -> Text {
 }
 
 /// Formats the summary, such as `shop: Succeeded in 9 s: successfully synced (all tasks run)`. For a dry run,
-/// adds that nothing was written.
+/// it says that nothing was written.
 fn summary_line(operation: &OperationView) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, &operation.app);
@@ -78,7 +78,7 @@ fn format_location(resource: &ResourceResult) -> String {
     }
 }
 
-/// Returns the message followed by the pods' reports, unless the message already contains them.
+/// Returns the message with the pods' reports, unless it already contains them.
 fn format_message(resource: &ResourceResult) -> String {
     let message = if resource.message.contains(&resource.reason) {
         resource.message.clone()
@@ -94,8 +94,8 @@ fn format_message(resource: &ResourceResult) -> String {
     }
 }
 
-/// Describes the outcome. A hook succeeds, fails or is skipped. A resource is synced, and a later failure is
-/// added. An object that is still being deleted has no outcome yet.
+/// Describes the outcome. A hook succeeds, fails or is skipped; a resource is synced, possibly with a later
+/// failure; an object that is still being deleted has no outcome yet.
 fn format_outcome(resource: &ResourceResult) -> String {
     let status = resource.status.map(|status| status.to_string());
     let passed_over = status
@@ -136,7 +136,7 @@ fn add_warnings(text: &mut Text, warnings: &[Warning], resources: &[ResourceResu
     }
 }
 
-/// Returns the API server's warnings. Each warning appears once, for all objects that it applies to.
+/// Returns the API server's warnings, each once for all objects it applies to.
 fn server_warnings(resources: &[ResourceResult]) -> Vec<String> {
     let mut about: Vec<(&str, &ResourceResult, usize)> = Vec::new();
     for (resource, warning) in
@@ -154,7 +154,7 @@ fn server_warnings(resources: &[ResourceResult]) -> Vec<String> {
     about.into_iter().map(text).collect()
 }
 
-/// Formats all information about an operation, including each attempt's logs of failed hooks.
+/// Formats everything about an operation, including the logs of failed hooks from each attempt.
 pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) -> Text {
     let mut text = Text::new();
     let mut field = |name: &str, style: Style, value: String| {
@@ -216,7 +216,7 @@ pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) 
         text.end_line();
         text.append(format_hook_log(log, Some(*attempt).filter(|_| operation.retry_count > 0)));
     }
-    // If older events were compacted, the view still contains the last logs.
+    // If older events were compacted, the view still has the last logs.
     for log in operation.hook_logs.iter().filter(|_| logs.is_empty()) {
         text.end_line();
         text.append(format_hook_log(log, None));
@@ -230,14 +230,13 @@ pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) 
     text
 }
 
-/// Formats the health rules, such as `rules 77ab01f2c3d4`. Adds when they were changed, unless they are the
-/// initial rules.
+/// Formats the health rules, such as `rules 77ab01f2c3d4`, with the time of the last change if there was any.
 fn describe_health_rules(rules: &HealthRulesView) -> String {
     let changed = |before: &String| format!(", changed from {before} at {}", rules.since);
     format!("rules {}{}", rules.digest, rules.before.as_ref().map(changed).unwrap_or_default())
 }
 
-/// Describes how a deleted application's objects are handled, and the order of deletion.
+/// Describes what becomes of a deleted application's objects, and the order of deletion.
 fn describe_deletion(cascade: Cascade, waves: &[WaveView]) -> String {
     let of_objects = || waves.iter().filter(|wave| wave.phase == Phase::Sync).map(|wave| wave.wave);
     let order = match (cascade.deletes_objects(), of_objects().next().zip(of_objects().next_back())) {
@@ -295,7 +294,7 @@ fn wave_cells(wave: &WaveView) -> [String; 5] {
     ]
 }
 
-/// Formats an explanation: a summary, and everything that the operation is waiting for.
+/// Formats an explanation: a summary, and everything the operation is waiting for.
 pub fn explain(explanation: &ExplanationDocument, width: Option<u16>) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, &explanation.app);

@@ -1,4 +1,4 @@
-//! SVG pictures of sequences. Groups are drawn from top to bottom and contain cards, which contain rows.
+//! SVG pictures of sequences: groups from top to bottom, made up of cards, which are made up of rows.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ const CARD_FOOTER_HEIGHT: usize = 8;
 const GAP: usize = 26;
 const GROUP_GAP: usize = 18;
 const CHIP_WIDTH: usize = 96;
-/// Position of a row's mark, which is to the left of the chip.
+/// Position of a row's mark, to the left of the chip.
 const MARK_X: usize = CARD_X + CARD_WIDTH - CHIP_WIDTH - 24;
 /// Number of characters that fit next to the chip.
 const NAME_CHARS_MAX: usize = 62;
@@ -76,7 +76,7 @@ impl Picture {
         picture
     }
 
-    /// Adds an element. Writing to a String cannot fail.
+    /// Adds an element. Writing to a String can't fail.
     fn add(&mut self, element: &str) {
         let _ = writeln!(self.body, "{element}");
     }
@@ -111,7 +111,7 @@ impl Picture {
         self.add(&format!(r##"<path d="M{left} {tip}H{right}L{x} {to}Z" fill="#9aa3ad"/>"##));
     }
 
-    /// Draws a card. Returns the position of its bottom edge.
+    /// Draws a card, and returns the position of its bottom edge.
     pub fn add_card(&mut self, card: &Card<'_>) -> usize {
         let (top, height) = (self.y, CARD_HEADER_HEIGHT + ROW_HEIGHT * card.rows.len() + CARD_FOOTER_HEIGHT);
         self.add(&format!(

@@ -12,12 +12,12 @@ use crate::args::{Format, PlanFormat};
 use crate::error::CliError;
 use crate::output::{Printer, escape};
 
-/// Plan to display, with the information that is shown next to its steps.
+/// A plan to display, with the information to show next to its steps.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanReport<'a> {
     /// Name of the application.
     pub application: &'a str,
-    /// Description of the cluster that the plan was compared with.
+    /// The cluster that the plan was compared with.
     pub compared_with: &'a str,
     pub plan: &'a Plan,
     /// Display numbers of the waves.
@@ -61,8 +61,7 @@ pub fn print(report: &PlanReport<'_>, format: PlanFormat, printer: &Printer) -> 
     }
 }
 
-/// Returns the object's name, such as `shop/api`, or only `api` if the object has no namespace. The name is
-/// safe to print.
+/// Returns the object's name, safe to print: `shop/api`, or just `api` without a namespace.
 fn object_name(task: &Task) -> String {
     let name = if task.namespace.is_empty() {
         task.name.clone()

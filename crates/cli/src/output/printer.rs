@@ -13,7 +13,7 @@ use crate::args::Format;
 use crate::error::CliError;
 use crate::invocation::Invocation;
 
-/// Standard error. Write errors are ignored, because a command must also work if no one reads its messages.
+/// Standard error. Write errors are ignored: a command must work even if no one reads its messages.
 pub struct MessageStream;
 
 impl Write for MessageStream {
@@ -34,12 +34,13 @@ pub struct Printer {
     has_color_err: bool,
     is_animated: bool,
     width: Option<u16>,
-    /// True if the reader has closed standard output, which is not an error.
+    /// True if the reader has closed standard output, which isn't an error.
     is_out_closed: AtomicBool,
 }
 
 impl Printer {
-    /// Creates a printer for this process. Colors and animation are used only on terminals, and never if `NO_COLOR` is set.
+    /// Creates a printer for this process. Colors and animation are for terminals only, and are never used if
+    /// `NO_COLOR` is set.
     pub fn from_environment() -> Self {
         let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -75,7 +76,7 @@ impl Printer {
         self.write_out(Invocation::current().adapt_commands(&text.render(self.has_color_out)).as_bytes())
     }
 
-    /// Prints a result in another format (SVG, Mermaid, shell script) that needs no escaping.
+    /// Prints a result in a format that needs no escaping (SVG, Mermaid, shell script).
     pub fn print_raw(&self, document: &str) -> Result<(), CliError> {
         self.write_out(document.as_bytes())
     }
@@ -129,7 +130,7 @@ impl Printer {
         );
     }
 
-    /// Prints the error that ended the command.
+    /// Prints the error that the command failed with.
     pub fn error(&self, error: &CliError) {
         match error {
             CliError::InvalidInput { problems } => {
@@ -153,8 +154,8 @@ impl Printer {
     }
 }
 
-/// Adds the state directory to suggested commands, and adapts them to the name that the program was started
-/// under.
+/// Adds the state directory to suggested commands, and adapts them to the name under which the program was
+/// started.
 fn adapt_message(message: &str) -> String {
     Invocation::current().adapt_commands(&with_command_arguments(message))
 }

@@ -33,7 +33,7 @@ fn format_duration_between(from: Timestamp, to: Timestamp) -> String {
     format_duration(Duration::from_secs(to.since(from).as_secs()))
 }
 
-/// Returns a run's result, or its current state if it has not finished.
+/// Returns a run's result, or its current state if it hasn't finished.
 fn describe_result(line: &RunSummary) -> String {
     let text = [
         line.end.clone().or_else(|| Some("running".to_owned()).filter(|_| line.finished_at.is_none())),

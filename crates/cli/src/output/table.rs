@@ -4,8 +4,8 @@ use comfy_table::{ContentArrangement, Table, TableStyle};
 
 use super::text::{Style, Text, one_line};
 
-/// Minimum width of a table. Wrapped cells would be unreadable on narrower terminals, so each row becomes a
-/// block with one line per cell.
+/// Minimum width of a table. On narrower terminals, wrapped cells would be unreadable, so each row becomes a
+/// block with a line per cell.
 const WIDTH_MIN: u16 = 60;
 
 /// Formats columns with upper-case headings. Cells are escaped and fitted to the terminal width.
@@ -56,7 +56,7 @@ fn add_header(lines: Vec<String>) -> Text {
     text
 }
 
-/// Formats each row as a block of lines, such as `NAME  shop/api`. Skips empty cells.
+/// Formats each row as a block of lines, such as `NAME  shop/api`, skipping empty cells.
 fn format_blocks<const N: usize>(heads: [&str; N], rows: Vec<[String; N]>, width: u16) -> Text {
     let mut text = Text::new();
     for (index, row) in rows.into_iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Human-readable text. Content from files and clusters is escaped when it is added, so that only Tidegate's
-//! own styles can control the terminal.
+//! Human-readable text. Content from files and clusters is escaped when added, so that only Tidegate's own
+//! styles can control the terminal.
 
 use std::fmt::Write as _;
 

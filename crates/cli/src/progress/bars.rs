@@ -1,4 +1,4 @@
-//! Progress bars: one bar per wave, followed by what the operation is waiting for and why.
+//! Progress bars, one per wave, followed by what the operation is waiting for and why.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_executor::{Event, EventKind};
@@ -11,15 +11,15 @@ use tidegate_views::output::OutputDocument;
 use crate::output::hooks::HookLines;
 use crate::output::{Printer, one_line};
 
-/// Maximum number of bars. If there are more waves, only the waves around the current wave have bars.
+/// Maximum number of bars. With more waves, only those around the current wave are shown.
 const BARS_MAX: usize = 14;
-/// Number of bars to show before the current wave's bar.
+/// Number of bars to show before the current wave's.
 const BARS_BEFORE: usize = 4;
 /// Maximum number of awaited objects that are listed.
 const AWAITED_MAX: usize = 5;
 
-/// Display that draws the bars. Everything is derived from the operation's view, so the display looks the
-/// same after a resume.
+/// Draws the bars. Everything is derived from the operation's view, so the display looks the same after a
+/// resume.
 pub struct Bars<'p> {
     printer: &'p Printer,
     area: MultiProgress,
@@ -60,8 +60,8 @@ impl Styles {
     }
 }
 
-/// Returns the width of a wave's name and the width of its bar. Both are smaller on a narrow terminal, where
-/// a wrapped line would be redrawn over and over.
+/// Returns the widths of a wave's name and bar. Both are smaller on a narrow terminal, where a wrapped line
+/// would be redrawn over and over.
 fn wave_widths(width: Option<u16>) -> (u16, u16) {
     match width {
         Some(width) if width < FULL_WIDTH_MIN => {
@@ -71,17 +71,17 @@ fn wave_widths(width: Option<u16>) -> (u16, u16) {
     }
 }
 
-/// Minimum terminal width at which bars and names have their full width.
+/// Minimum terminal width for bars and names at full width.
 const FULL_WIDTH_MIN: u16 = 80;
-/// Number of columns for the sign, for counts up to 99999, and for spaces.
+/// Columns for the sign, for counts up to 99999, and for spaces.
 const FIXED_COLUMNS: u16 = 17;
 /// Minimum number of columns for the description of the current activity.
 const NOTE_MIN: u16 = 12;
 const BAR_MIN: u16 = 4;
 const BAR_MAX: u16 = 24;
 
-/// Parses a style. If the template is invalid, uses the default bar, because a display problem must not stop
-/// a sync.
+/// Parses a style. Falls back to the default bar if the template is invalid, because a display problem must
+/// not stop a sync.
 fn parse_style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
@@ -112,7 +112,7 @@ impl<'p> Bars<'p> {
     pub fn event(&mut self, event: &Event) {
         let line = match &event.what {
             EventKind::Accepted => format!("operation {} accepted", event.operation),
-            // If a deadline passes and the attempt fails as a result, both events have the same message.
+            // If an attempt fails because a deadline passes, both events have the same message.
             EventKind::AttemptFailed { message, .. } | EventKind::DeadlineExceeded { message, .. }
                 if self.failed.as_ref() == Some(message) =>
             {
@@ -144,7 +144,7 @@ impl<'p> Bars<'p> {
 
     /// Updates the screen.
     pub fn draw(&mut self, view: &OperationView, explanation: &Explanation) {
-        // SyncFail waves run only after a failure, so showing them earlier would alarm users needlessly.
+        // SyncFail waves run only after a failure. Showing them earlier would alarm users needlessly.
         let is_shown = |wave: &&WaveView| wave.phase != Phase::SyncFail || wave.opened_at.is_some();
         let waves: Vec<&WaveView> = view.waves.iter().filter(is_shown).collect();
         let at_work = waves.iter().position(|wave| wave.passed_at.is_none()).unwrap_or(waves.len());
@@ -214,7 +214,7 @@ impl<'p> Bars<'p> {
         for bar in self.lines.drain(..).chain(self.waves.drain(..)) {
             bar.finish_and_clear();
         }
-        // Without this call, the remaining bars could be drawn over the following output.
+        // Otherwise, the remaining bars could be drawn over the output that follows.
         let _ = self.area.clear();
         self.area.set_draw_target(ProgressDrawTarget::hidden());
     }

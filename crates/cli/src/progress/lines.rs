@@ -19,16 +19,16 @@ use crate::output::{Printer, Style, Text, one_line};
 
 /// Interval between explanations during a long wait.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(15);
-/// Maximum time to wait for the first observation after a write before a wait is printed. An observation
-/// makes the message more precise.
+/// Maximum time to wait for the first observation after a write before printing a wait. An observation makes
+/// the message more precise.
 const OBSERVATION_DELAY_MAX: Duration = Duration::from_secs(2);
 
 pub struct Lines<'p> {
     printer: &'p Printer,
-    /// True if there are several operations. Each line then contains the application's name.
+    /// True if there are several operations. Each line then starts with the application's name.
     has_several_operations: bool,
     operations: BTreeMap<OperationId, OperationProgress>,
-    /// Time of the first line. With several operations, times are relative to the first line.
+    /// Time of the first line. With several operations, times are relative to it.
     started_at: Option<Timestamp>,
     /// Time of the last line. Observations and events may arrive out of order.
     last_line_at: Timestamp,
@@ -47,8 +47,7 @@ struct OperationProgress {
     last_line_at: Option<Timestamp>,
     /// Last printed reason why a gate blocks its wave.
     hold_reason: Option<String>,
-    /// Stage whose wait hasn't been printed yet, because the objects that it is waiting for haven't been
-    /// observed.
+    /// Stage whose wait hasn't been printed yet, because the objects it waits for haven't been observed.
     unprinted_wait: Option<(u32, WaveStep)>,
     /// Failure that was printed last.
     failed: Option<String>,
@@ -88,7 +87,7 @@ impl<'p> Lines<'p> {
         {
             seen.started_at = Some(view.started_at);
             seen.waves = view.waves;
-            // For the Applying step, first print that the wave is being applied. Its wait is printed later.
+            // In the Applying step, first print that the wave is being applied; its wait comes later.
             let may_tell = moved_to.filter(|(_, step)| *step != WaveStep::Applying);
             waits = may_tell.and_then(|moved_to| find_wait_reason(moved_to, at, &seen.waves, &explanation));
         }
@@ -102,7 +101,7 @@ impl<'p> Lines<'p> {
             seen.wave_since = Some((index, at));
         }
         match &event.what {
-            // If a deadline passes and the attempt fails as a result, both events have the same message.
+            // If an attempt fails because a deadline passes, both events have the same message.
             EventKind::AttemptFailed { message, .. } | EventKind::DeadlineExceeded { message, .. }
                 if seen.failed.as_ref() == Some(message) =>
             {
@@ -127,10 +126,10 @@ impl<'p> Lines<'p> {
     pub fn print_reminder(&mut self, view: &OperationView, explanation: &Explanation) {
         let seen = self.operations.entry(view.id).or_default();
         let said_at = seen.last_line_at.unwrap_or(view.started_at);
-        // A gate is evaluated only once its wave has been reached, and the result may change.
+        // A gate isn't evaluated until its wave is reached, and the result may change.
         let held = find_hold_reason(explanation);
         let is_held = held.is_some() && held != seen.hold_reason;
-        // A failing cluster causes many errors, but should be reported only once.
+        // A failing cluster causes many errors, but report it only once.
         let is_troubled = explanation.trouble.is_some() && !seen.is_trouble_reported;
         let is_long = explanation.at.since(said_at) >= REMINDER_INTERVAL;
         if let Some((index, step)) = seen.unprinted_wait
@@ -174,7 +173,7 @@ impl<'p> Lines<'p> {
     }
 }
 
-/// Returns true for steps whose wait must be explained, because they may take a long time.
+/// Returns true for steps whose wait must be explained, since they may take long.
 fn can_wait((_, step): (u32, WaveStep)) -> bool {
     matches!(
         step,
@@ -186,7 +185,7 @@ fn can_wait((_, step): (u32, WaveStep)) -> bool {
     )
 }
 
-/// Returns what the given step of a wave is waiting for, if the operation is still in that step.
+/// Returns what this step of a wave is waiting for, if the operation is still in it.
 fn find_wait_reason(
     at: (u32, WaveStep),
     since: Timestamp,
@@ -218,7 +217,7 @@ fn find_wait_reason(
     Some(format!("{}{reason}{more}", first.what))
 }
 
-/// Returns true if the progress is of this step. The observed operation may already be in a later step.
+/// Returns true if the progress is that of this step. The observed operation may have moved on already.
 fn is_for_step(step: WaveStep, progress: &str) -> bool {
     match step {
         WaveStep::AwaitingGone | WaveStep::Clearing => {
@@ -229,14 +228,14 @@ fn is_for_step(step: WaveStep, progress: &str) -> bool {
     }
 }
 
-/// Returns the reason why a gate blocks a wave or its hooks, once it is known.
+/// Returns the reason a gate blocks a wave or its hooks, once known.
 fn find_hold_reason(explanation: &Explanation) -> Option<String> {
     let is_held = explanation.progress == "held" || explanation.progress == PLACE_OCCUPIED;
     let first = explanation.awaited.first().filter(|_| is_held)?;
     (first.why != GATE_NOT_ANSWERED).then(|| format!("{} ({})", first.what, first.why))
 }
 
-/// Returns a wave's position and the total number of waves. SyncFail waves are counted separately.
+/// Returns a wave's position and the number of waves. SyncFail waves are counted separately.
 fn wave_position(waves: &[WaveView], index: usize) -> (usize, usize) {
     let in_failure = waves.get(index).is_some_and(|wave| wave.phase == Phase::SyncFail);
     let is_alike = |wave: &&WaveView| (wave.phase == Phase::SyncFail) == in_failure;
@@ -279,12 +278,12 @@ fn format_event(event: &Event, waves: &[WaveView], waits: Option<String>, took: 
                 .push(outcome_style(outcome), outcome.to_string())
                 .push(Style::Plain, format!(": {}", one_line(message)))
         }
-        // The effects of all other events are printed elsewhere or are visible in the next observation.
+        // All other events are printed elsewhere or show in the next observation.
         _ => return None,
     })
 }
 
-/// Formats a stage. Skips steps of a wave that take no time.
+/// Formats a stage, skipping steps of a wave that take no time.
 fn format_stage(stage: &Stage, waves: &[WaveView], waits: Option<String>, took: Duration) -> Option<Text> {
     let (index, step) = match stage {
         Stage::Planned => return None,
@@ -304,7 +303,7 @@ fn format_stage(stage: &Stage, waves: &[WaveView], waits: Option<String>, took: 
         (WaveStep::Clearing | WaveStep::Applying | WaveStep::AwaitingHealth, Some(waits)) => {
             format!("waiting for {}", one_line(&waits))
         }
-        // Nothing is pruned, because all objects that could be pruned are retained.
+        // Nothing is pruned: all objects that could be are retained.
         (WaveStep::Pruning, _) if wave.prunes == 0 => return None,
         (WaveStep::Pruning, _) => format!("pruning {}", objects(wave.prunes)),
         (WaveStep::Applying, _) => format!("applying {}", objects(wave.applies)),

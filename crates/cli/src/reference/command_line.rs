@@ -17,7 +17,7 @@ Options that several commands share are in [shared options](#shared-options). Sq
 environment variables.
 ";
 
-/// Minimum number of commands that must share a group of options for the group to get its own section.
+/// Minimum number of commands that share a group of options for it to get a section of its own.
 const SHARED_MIN: usize = 3;
 
 /// Maximum width of paragraphs below the options, as in the help.
@@ -58,7 +58,7 @@ fn shared_title(heading: &str) -> String {
     format!("Shared options: {}", heading.to_lowercase())
 }
 
-/// Returns the groups of options that several commands share, by heading.
+/// Returns the groups of options shared by several commands, by heading.
 fn shared_groups(commands: &[(String, &Command)]) -> BTreeMap<String, String> {
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     for (_, command) in commands {
@@ -69,13 +69,13 @@ fn shared_groups(commands: &[(String, &Command)]) -> BTreeMap<String, String> {
         }
     }
     let mut counts: Vec<_> = counts.into_iter().filter(|(_, count)| *count >= SHARED_MIN).collect();
-    // The map keeps the last variant of each group, so the most frequent variant must come last.
+    // The map keeps the last variant of each group, so the most frequent must come last.
     counts.sort_by_key(|(_, count)| *count);
     counts.into_iter().map(|(group, _)| group).collect()
 }
 
-/// Returns a command's options by heading, in the order of the help. The empty heading contains the command's
-/// own options.
+/// Returns a command's options by heading, in the order of the help. The empty heading has the command's own
+/// options.
 fn option_groups(command: &Command) -> Vec<(String, String)> {
     let mut groups: Vec<(String, String)> = Vec::new();
     for arg in command.get_arguments().filter(|arg| is_shown(arg, command) && !arg.is_positional()) {
@@ -143,8 +143,7 @@ fn section(name: &str, command: &Command, shared: &BTreeMap<String, String>) -> 
     text
 }
 
-/// Wraps paragraphs. Each paragraph is a single line of the input. Indented lines, such as examples, are left
-/// unchanged.
+/// Wraps paragraphs, each a single line of the input. Indented lines, such as examples, are left as they are.
 fn wrap_paragraphs(text: &str) -> String {
     let wrapped: Vec<String> = text.lines().map(wrap_paragraph).collect();
     wrapped.join("\n")

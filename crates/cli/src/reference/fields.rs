@@ -94,8 +94,7 @@ struct SchemaWalk<'a> {
     known_objects: &'a mut KnownObjects,
     /// Finished sections, by path.
     sections: BTreeMap<String, String>,
-    /// Objects that don't have a section yet. Objects near the root come first, so that deeper objects can
-    /// link to them.
+    /// Objects without a section yet. Those near the root come first, so that deeper ones can link to them.
     queue: VecDeque<(String, &'a Value)>,
 }
 
@@ -112,7 +111,8 @@ impl<'a> SchemaWalk<'a> {
         let required = schema.get("required").and_then(Value::as_array);
         let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
         let (mut rows, mut effects) = (Vec::new(), String::new());
-        // The schemas of these fields don't have descriptions, because the API server limits the size of a definition.
+        // These fields have no descriptions in their schemas, because the API server limits the size of a
+        // definition.
         let of_template = "Fields that override those of `spec.template`.";
         for (name, field) in schema["properties"].as_object().unwrap() {
             let place = format!("{path}.{name}");
@@ -152,7 +152,7 @@ impl<'a> SchemaWalk<'a> {
         UNSUPPORTED_FIELDS.iter().filter(is_of)
     }
 
-    /// Returns a field's type. For an object, adds a link to its section unless `describes` is false.
+    /// Returns a field's type. For an object, a link to its section is added unless `describes` is false.
     fn type_of(&mut self, path: &str, schema: &'a Value, describes: bool) -> String {
         if let Some(text) = schema.get("enum").and_then(Value::as_array) {
             let text = text.iter().filter_map(Value::as_str).filter(|word| !word.is_empty()).map(code);
@@ -184,14 +184,15 @@ impl<'a> SchemaWalk<'a> {
         Some(self.link(path, schema))
     }
 
-    /// Returns the link to an object's section. Adds the section, unless an identical object already has one.
+    /// Returns the link to an object's section, adding the section unless an identical object already has
+    /// one.
     fn link(&mut self, path: &str, schema: &'a Value) -> String {
         if NESTED.contains(&path) {
             return format!("#{}", anchor("spec.generators[]"));
         }
         let (plain, about) = (without_descriptions(schema), descriptions(schema));
-        // Repeated templates have no descriptions in their schemas. Other objects with the same schema may be
-        // identical only by chance, so their descriptions must match too.
+        // Repeated templates have no descriptions in their schemas. Other objects may have the same schema
+        // just by chance, so their descriptions must match too.
         let is_same = |known: &Value, of: &Vec<String>| *known == plain && (about.is_empty() || *of == about);
         if let Some((_, _, link)) = self.known_objects.iter().find(|(known, of, _)| is_same(known, of)) {
             return link.strip_prefix(self.file).unwrap_or(link).to_owned();
@@ -214,7 +215,7 @@ fn descriptions(schema: &Value) -> Vec<String> {
     fields.filter_map(|(_, field)| field.get("description")?.as_str()).map(str::to_owned).collect()
 }
 
-/// Returns a schema without the parts that differ between occurrences of the same object.
+/// Strips a schema of the parts that differ between occurrences of the same object.
 fn without_descriptions(schema: &Value) -> Value {
     let Some(fields) = schema.as_object() else { return schema.clone() };
     let is_kept = |name: &&String| !["description", "nullable"].contains(&name.as_str());

@@ -1,6 +1,6 @@
 //! Markdown for the generated pages.
 
-/// Returns a heading's anchor in the format that code forges and mdBook use.
+/// Returns a heading's anchor, as code forges and mdBook generate it.
 pub(super) fn anchor(heading: &str) -> String {
     let retained = heading.chars().filter(|c| c.is_alphanumeric() || "_- ".contains(*c));
     retained.collect::<String>().to_lowercase().replace(' ', "-")
@@ -17,7 +17,7 @@ pub(super) fn prose(text: &str) -> String {
     parts.collect::<Vec<_>>().join("`")
 }
 
-/// Replaces links to items in doc comments with the names of the items.
+/// Replaces links to items in doc comments with the items' names.
 fn without_links(text: &str) -> String {
     let mut line = text.replace("[`", "`").replace("`]", "`");
     while let Some(start) = line.find("`(") {
@@ -39,8 +39,7 @@ pub(super) fn cell(text: &str) -> String {
 /// Maximum number of words in a table cell.
 const CELL_WORDS_MAX: usize = 20;
 
-/// Returns a field's description for use in a table cell. Text that does not fit is added to `notes` as a
-/// list item.
+/// Returns a field's description for a table cell. Text that doesn't fit is added to `notes` as a list item.
 pub(super) fn meaning(name: &str, text: &str, notes: &mut String) -> String {
     let text = cell(text);
     let count = |text: &str| text.split_whitespace().count();
@@ -63,12 +62,12 @@ pub(super) fn sentence(text: &str) -> String {
     end_sentence(&prose(text))
 }
 
-/// Adds a full stop to Markdown that doesn't end with punctuation.
+/// Ends Markdown with a full stop if it has no final punctuation.
 fn end_sentence(text: &str) -> String {
     if text.is_empty() || text.ends_with(['.', ':', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 
-/// Returns a table. The cells are Markdown in which pipes are escaped.
+/// Returns a table. The cells are Markdown with escaped pipes.
 pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |");
     let header: Vec<String> = header.iter().map(|name| (*name).to_owned()).collect();

@@ -1,5 +1,4 @@
-//! Last known state of ApplicationSets, from the state directory and the log. It is used if no service is
-//! running.
+//! Last known state of ApplicationSets, from the state directory and the log, for when no service is running.
 
 use tidegate_application::AppKey;
 use tidegate_applicationset::rollout::qualified_name;
@@ -16,8 +15,8 @@ use tidegate_views::runs::{RunDetails, RunKind, RunSummary};
 use super::{AppSetListing, stored_state_reason};
 use crate::operation_access;
 
-/// Returns ApplicationSets like [`list_appsets`](super::list_appsets). If no service is running or the
-/// service doesn't respond, shows a notice and returns the last known state.
+/// Like [`list_appsets`](super::list_appsets), but if no service responds, shows a notice and returns the
+/// last known state.
 ///
 /// # Errors
 ///
@@ -44,9 +43,9 @@ pub async fn list_or_stored_appsets(
     Ok(AppSetListing { appsets, ..AppSetListing::default() })
 }
 
-/// Explains the status of an ApplicationSet, given by its full name. Asks the running service like
-/// [`explain_appset`](super::explain_appset). If no service is running, explains the newest rollout and
-/// deletion in the log instead.
+/// Explains the status of an ApplicationSet, identified by its full name. Asks the running service like
+/// [`explain_appset`](super::explain_appset) or, without it, explains the newest rollout and deletion in the
+/// log.
 ///
 /// # Errors
 ///
@@ -65,7 +64,7 @@ pub async fn explain_or_stored_appset(
     let Some(set) = sets.into_iter().next() else {
         return Err(refused);
     };
-    // Ignore runs of an earlier ApplicationSet with the same name.
+    // Ignore runs of an earlier ApplicationSet of the same name.
     let made_at = set.metadata.creation_timestamp.map(|at| at.timestamp()).unwrap_or_default();
     let mut lines = operation_access::list_runs(state_dir, notices, Some(&qualified_name(&set))).await?;
     lines.retain(|line| line.damage.is_none() && line.started_at >= made_at);
@@ -144,7 +143,7 @@ fn describe_run(run: &RunDetails) -> String {
     }
 }
 
-/// Returns the error for missing stored state. The message suggests alternatives.
+/// Returns the error for missing stored state, which suggests alternatives.
 fn no_stored_state_error(state_dir: &StateDir, refused: ServiceError) -> ServiceError {
     let ServiceError::Refused { .. } = refused else { return refused };
     let place = state_dir.path().display();

@@ -1,22 +1,23 @@
-//! Socket addresses. Socket paths are limited to about a hundred characters, but some state directories have
-//! longer paths.
+//! Socket addresses. Socket paths are limited to about a hundred characters, which the paths of some state
+//! directories exceed.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
-/// Maximum length in bytes of a socket path that works on all platforms.
+/// Maximum length in bytes of a socket path on all platforms.
 const PATH_BYTES_MAX: usize = 100;
 
-/// Path for use as a socket address. It is valid for as long as this value exists.
+/// Path to use as a socket address, valid for as long as this value exists.
 pub struct SocketAddress {
     path: PathBuf,
     _folder: Option<File>,
 }
 
 impl SocketAddress {
-    /// Returns the address of a socket file. If the path is too long, the address refers to an opened folder.
+    /// Returns the address of a socket file. If its path is too long, the address goes through an open
+    /// folder.
     pub fn for_socket(socket: &Path) -> io::Result<Self> {
         if socket.as_os_str().len() <= PATH_BYTES_MAX {
             return Ok(Self { path: socket.to_path_buf(), _folder: None });

@@ -18,12 +18,11 @@ use tokio::time::Instant;
 
 use super::address::SocketAddress;
 
-/// Timeout for requests that wait for a durable write, a repository or a cluster. The API uses the same
-/// timeout.
+/// Timeout for requests that wait for a durable write, a repository or a cluster. Same as the API's.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout for queries that are answered from memory.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Interval between checks of whether a signal has stopped (suspended) the running process.
+/// Interval between checks for a signal that has stopped (suspended) the running process.
 const PROCESS_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Result of a request.
@@ -39,7 +38,7 @@ pub enum RequestOutcome {
 /// Sends a request to the running process.
 pub async fn send_request(socket: &Path, request: &Request) -> Result<RequestOutcome, ServiceError> {
     let Ok(address) = SocketAddress::for_socket(socket) else { return Ok(RequestOutcome::NoProcess) };
-    // The socket file of a process that was killed refuses connections.
+    // The socket file of a killed process refuses connections.
     let Ok(stream) = UnixStream::connect(address.path()).await else { return Ok(RequestOutcome::NoProcess) };
     let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
     if is_process_stopped(peer) {
@@ -60,8 +59,8 @@ pub async fn send_request(socket: &Path, request: &Request) -> Result<RequestOut
             Err(_) if is_short && (is_process_stopped(peer) || Instant::now() >= give_up) => {
                 return Ok(RequestOutcome::NoResponse);
             }
-            // The process received the request, and the request may still take effect, so don't report it as
-            // refused. A repository or a cluster may cause the delay.
+            // The process has the request, which may still take effect, so don't report it as refused. A
+            // repository or a cluster may be slow.
             Err(_) if Instant::now() >= give_up => {
                 let problem = format!("did not respond within {} s", within.as_secs());
                 return Err(ServiceError::Control { problem });
@@ -108,13 +107,13 @@ fn is_memory_query(request: &Request) -> bool {
 /// Hook output that the running process streams.
 pub struct OutputStream {
     reader: BufReader<OwnedReadHalf>,
-    /// Write half, which is kept only to keep the stream open.
+    /// Write half, held only to keep the stream open.
     _write_half: OwnedWriteHalf,
-    /// Bytes of a reply that hasn't been received completely.
+    /// Bytes of an incomplete reply.
     buffer: Vec<u8>,
 }
 
-/// Starts streaming the output of an operation's hooks. Returns `None` if no process is running.
+/// Streams the output of an operation's hooks. Returns `None` if no process is running.
 pub async fn stream_output(
     socket: &Path,
     operation: OperationId,
@@ -159,7 +158,7 @@ impl OutputStream {
 }
 
 /// Returns true if a signal has stopped (suspended) the process, so that it can't respond until it is
-/// continued. Returns false if the process's state can't be determined.
+/// continued. Returns false if there is no telling.
 fn is_process_stopped(process: Option<i32>) -> bool {
     let Some(process) = process.filter(|process| *process > 0) else { return false };
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
@@ -167,7 +166,8 @@ fn is_process_stopped(process: Option<i32>) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['T', 't']))
 }
 
-/// Sends a request and reads the reply. Returns `None` if the process closed the connection without replying.
+/// Sends a request and reads the reply, or returns `None` if the process closed the connection without
+/// replying.
 async fn exchange_request(mut stream: UnixStream, request: &Request) -> io::Result<Option<Reply>> {
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');

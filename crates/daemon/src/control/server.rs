@@ -22,24 +22,24 @@ use tokio::task::JoinHandle;
 use super::address::SocketAddress;
 use crate::queries::{Queries, refusal_reply};
 
-/// Maximum number of concurrent requests. Further requests have to wait.
+/// Maximum number of concurrent requests. Others have to wait.
 const REQUESTS_MAX: usize = 32;
 /// Timeout for receiving a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time within which open replies must finish when the process shuts down.
+/// Time that open replies have to finish when the process shuts down.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 const OWNER_ONLY_MODE: u32 = 0o600;
 const OWNER_ONLY_FOLDER_MODE: u32 = 0o700;
 /// User ID of root, who is always allowed to connect.
 const ROOT_UID: u32 = 0;
 
-/// Control socket that accepts requests until it is closed.
+/// Control socket, which accepts requests until it is closed.
 pub struct ControlServer {
     socket: PathBuf,
     identity: SocketIdentity,
     accept_task: JoinHandle<()>,
     is_stopping: Arc<AtomicBool>,
-    /// Sender whose receivers are held by open replies, so that the server can wait for these replies.
+    /// Sender whose receivers are held by open replies, so that the server can wait for them.
     open_replies: watch::Sender<()>,
     /// True once the socket file has been removed.
     is_closed: AtomicBool,
@@ -47,7 +47,7 @@ pub struct ControlServer {
 
 impl ControlServer {
     /// Starts listening. The caller must hold the lock on the state directory, so that an existing socket
-    /// file can only belong to a dead process.
+    /// file can only be a dead process's.
     pub fn listen(socket: PathBuf, queries: Arc<Queries>) -> io::Result<Self> {
         let listener = bind(&socket)?;
         let identity = SocketIdentity::of(&socket)?;
@@ -75,17 +75,17 @@ impl ControlServer {
         self.is_stopping.store(true, Ordering::SeqCst);
     }
 
-    /// Stops listening, and waits for open replies to be sent.
+    /// Stops listening, and waits for open replies.
     pub async fn close(self) {
         self.remove_socket();
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, self.open_replies.closed()).await;
     }
 
-    /// Removes the socket file. Open connections still receive their replies.
+    /// Removes the socket file. Open connections still get their replies.
     fn remove_socket(&self) {
         self.reject_requests();
-        // A different socket at this path belongs to another process or to a directory that has replaced the
-        // original one.
+        // A different socket at this path is that of another process, or of a directory that has replaced the
+        // original.
         if !self.is_closed.swap(true, Ordering::SeqCst)
             && SocketIdentity::of(&self.socket).is_ok_and(|place| place == self.identity)
         {
@@ -116,8 +116,8 @@ impl SocketIdentity {
     }
 }
 
-/// Binds the socket in a folder that only its owner can enter, sets the socket's permissions, and then moves
-/// the socket into place. As a result, other users can never connect.
+/// Binds the socket in a folder that only its owner can enter, sets its permissions, and moves it into place,
+/// so that other users can never connect.
 fn bind(socket: &Path) -> io::Result<UnixListener> {
     let folder = socket.with_extension("new");
     match fs::remove_dir_all(&folder) {
@@ -137,8 +137,7 @@ fn bind(socket: &Path) -> io::Result<UnixListener> {
     placed
 }
 
-/// Returns the requester's name, based on the socket's peer credentials. Returns an error if access is
-/// denied.
+/// Returns the requester's name from the socket's peer credentials. Fails if access is denied.
 fn peer_name(stream: &UnixStream, owner: u32) -> io::Result<String> {
     match stream.peer_cred()?.uid() {
         uid if uid == owner => Ok(user_name()),
@@ -159,8 +158,8 @@ async fn accept_connections(
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // For example, the process may have run out of file handles. Keeping the permit during the
-                // pause prevents a busy loop.
+                // The process may have run out of file handles, for example. Holding the permit while
+                // sleeping prevents a busy loop.
                 tracing::warn!(%error, "failed to accept a connection on the control socket");
                 tokio::time::sleep(REQUEST_TIMEOUT).await;
                 continue;
@@ -249,11 +248,10 @@ async fn stream_output(
     tokio::pin!(gone);
     loop {
         tokio::select! {
-            // The client sends nothing after its request, so the end of the stream means that it has
-            // disconnected.
+            // Clients send nothing after the request, so the end of the stream means a disconnect.
             _ = &mut gone => return Err(io::ErrorKind::BrokenPipe.into()),
             item = output.next() => match item {
-                // A slow client misses lines instead of delaying other clients.
+                // A slow client misses lines rather than holding up others.
                 Some(item) => write.write_all(&encode_reply(&Reply::Output(item))?).await?,
                 None => return Ok(()),
             },

@@ -1,4 +1,4 @@
-//! Finds Applications by name, and builds the error messages for names with no match or several matches.
+//! Finds Applications by name, and explains names with no match or several.
 
 use tidegate_application::AppKey;
 use tidegate_cluster::{Detail, Scope};
@@ -10,14 +10,14 @@ use super::{DirectClient, Resource};
 
 /// Maximum edit distance at which a name counts as a possible typo.
 const EDIT_DISTANCE_MAX: usize = 2;
-/// Minimum length that a name must have to be searched for within other names.
+/// Minimum length of a name that is searched for within other names.
 const PARTIAL_NAME_MIN: usize = 3;
 /// Maximum number of suggestions.
 const SUGGESTIONS_MAX: usize = 5;
 
 impl DirectClient {
-    /// Returns the Applications that match a name. If the name contains a namespace, searches only this
-    /// namespace; otherwise, searches the selected namespaces.
+    /// Returns the Applications that match a name, in its namespace or, if it has none, in the selected
+    /// namespaces.
     ///
     /// # Errors
     ///
@@ -76,8 +76,8 @@ impl DirectClient {
         Ok(keys)
     }
 
-    /// Returns the error for an Application that doesn't exist. The message suggests existing Applications
-    /// with the same or a similar name.
+    /// Returns the error for an Application that doesn't exist. It suggests Applications with the same or a
+    /// similar name.
     pub async fn not_found_error(&self, text: &str) -> ServiceError {
         let (namespace, name) = text.split_once('/').unzip();
         let (name, place) = (
@@ -101,7 +101,7 @@ impl DirectClient {
         })
     }
 
-    /// Returns the keys of the Applications that the user may read, in all namespaces.
+    /// Returns the keys of the Applications that the user may read.
     async fn visible_keys(&self, namespace: Option<&str>) -> Vec<AppKey> {
         if let Ok(all) = self.list_keys(None).await {
             return all;

@@ -21,10 +21,10 @@ use tokio::time::Instant;
 
 use super::{DirectClient, Resource};
 
-/// Maximum number of attempts to write the resource after conflicts.
+/// Maximum number of attempts to write the resource in case of conflicts.
 const ATTEMPTS_MAX: usize = 8;
 /// Maximum time until a finished operation's result appears in the resource. The service writes the status
-/// once per second, so a finished operation may still appear to be running.
+/// once per second, so the operation may still seem to be running.
 const RESULT_DELAY_MAX: Duration = Duration::from_secs(2);
 /// Interval between reads while waiting for a finished operation's result.
 const READ_INTERVAL: Duration = Duration::from_millis(250);
@@ -32,21 +32,20 @@ const READ_INTERVAL: Duration = Duration::from_millis(250);
 const HARD_REFRESH: &str = "hard";
 
 impl DirectClient {
-    /// Requests an operation. When this function returns, the resource contains the request.
+    /// Requests an operation. Once this returns, the request is in the resource.
     ///
     /// # Errors
     ///
     /// Returns an error if the Application is being deleted, is ignored by services, or is automatically
-    /// synced to a different revision. Also returns an error if the cluster rejects the write. The same
-    /// applies if a service hasn't accepted an earlier request yet, and the new request doesn't supersede the
-    /// earlier request.
+    /// synced to a different revision, or if the cluster rejects the write. Also returns an error if a
+    /// service hasn't accepted an earlier request yet and this request doesn't supersede it.
     pub async fn sync(&self, known: &Resource, mut request: OperationRequest) -> Result<(), ServiceError> {
         request.initiated_by.username.clone_from(&self.requester);
         operation::bound_reason(&mut request);
         self.request_operation(known, |_| Ok(request.clone())).await
     }
 
-    /// Requests a rollback to a sync in the history. The default is the sync before the last one.
+    /// Requests a rollback to a sync in the history, by default the sync before the last.
     ///
     /// # Errors
     ///
@@ -69,8 +68,8 @@ impl DirectClient {
         self.request_operation(known, build).await
     }
 
-    /// Writes a requested operation. If another operation appears to be running, waits briefly for that
-    /// operation to finish.
+    /// Writes a requested operation. If another operation seems to be running, waits briefly for it to
+    /// finish.
     async fn request_operation(
         &self,
         known: &Resource,
@@ -99,8 +98,8 @@ impl DirectClient {
         self.update_resource(known, |now| with_termination(now, SystemClock.now().into())).await.map(drop)
     }
 
-    /// Requests a comparison. The manifests are rendered from scratch if `hard` is set or if an unfinished
-    /// earlier request demands a hard refresh. The comparison has finished once the annotation is removed.
+    /// Requests a comparison. The manifests are rendered from scratch if `hard` is set, or if a pending
+    /// earlier request demands it. The comparison has finished once the annotation is gone.
     ///
     /// # Errors
     ///
@@ -125,8 +124,8 @@ impl DirectClient {
         self.update_resource(known, build).await.map(drop)
     }
 
-    /// Deletes an Application with the finalizers that determine how its objects are deleted, and records the
-    /// requester and the reason. When this function returns, the deletion is in progress or has finished.
+    /// Deletes an Application with the finalizers that decide how its objects are deleted, recording the
+    /// requester and the reason. Once this returns, the deletion is in progress or has finished.
     ///
     /// # Errors
     ///
@@ -151,8 +150,8 @@ impl DirectClient {
             if now.is_deleting() {
                 return Ok(());
             }
-            // Another client may have written finalizers for a different policy in the meantime, so the
-            // deletion is bound to the version that was read.
+            // Another client may have written finalizers for a different policy meanwhile, so bind the
+            // deletion to the version that was read.
             let request = DeleteRequest {
                 gvk: managed_kind::<ApplicationKind>(),
                 namespace: now.namespace().to_owned(),
@@ -175,8 +174,8 @@ impl DirectClient {
         )))
     }
 
-    /// Writes the resource that `build` derives from the current one, unless `build` returns `None`. Returns
-    /// the resource after the write.
+    /// Writes the resource that `build` derives from the current version, if any. Returns the resource after
+    /// the write.
     async fn update_resource(
         &self,
         known: &Resource,
@@ -202,9 +201,9 @@ impl DirectClient {
     }
 }
 
-/// Returns true if the service has accepted the operation that an Application requests, or if no operation is
-/// requested. An operation has been accepted if it has an ID or if the status refers to it. Replacing an
-/// unaccepted operation would lose it without a trace.
+/// Returns true if the service has accepted the operation that an Application requests, if any. An accepted
+/// operation has an ID, or the status refers to it. Replacing an unaccepted operation would lose it without a
+/// trace.
 pub fn is_operation_accepted(application: &Application) -> bool {
     let Some(request) = &application.operation else { return true };
     // Other clients may write the `Terminating` phase without waiting for the service.
@@ -228,8 +227,7 @@ fn with_operation(now: &Resource, request: &OperationRequest) -> Result<Option<O
     Ok(Some(object))
 }
 
-/// Checks for reasons why a service would reject the operation, because a service reports a rejection only in
-/// the status.
+/// Checks for reasons why a service would reject the operation, which it would only report in the status.
 fn check_can_start(now: &Resource, request: &OperationRequest) -> Result<(), ServiceError> {
     let (application, name) = (&now.application, now.key());
     if let Some(reason) = refresh::skip_reason(application) {
@@ -255,7 +253,7 @@ fn check_can_start(now: &Resource, request: &OperationRequest) -> Result<(), Ser
     supersede::accept_request(&mut taken, request, (policy, false), SystemClock.now()).map_err(refused_error)
 }
 
-/// Returns true if a requested operation must be rejected because another operation is running.
+/// Returns true if a requested operation must be rejected because another is running.
 fn is_blocked_by_operation(now: &Resource, request: &OperationRequest) -> bool {
     let mut request = request.clone();
     let Ok(policy) = supersede::take_policy(&mut request) else { return false };
@@ -264,8 +262,7 @@ fn is_blocked_by_operation(now: &Resource, request: &OperationRequest) -> bool {
     matches!(received, Err(BusyError::InProgress(_)))
 }
 
-/// Returns the resource with a request to terminate its operation, or `None` if the termination has already
-/// been requested.
+/// Returns the resource with a request to terminate its operation, or `None` if there already is one.
 fn with_termination(now: &Resource, at: Time) -> Result<Option<Object>, ServiceError> {
     let nothing = || refused_error("Unable to terminate operation. No operation is in progress");
     let request = now.object.pointer("/operation").ok_or_else(nothing)?.clone();
@@ -294,8 +291,8 @@ fn with_termination(now: &Resource, at: Time) -> Result<Option<Object>, ServiceE
     Ok(Some(object))
 }
 
-/// Returns the resource with a request to retry its failed deletion immediately. Returns `None` if the
-/// deletion hasn't failed or if a retry has already been requested.
+/// Returns the resource with a request to retry its failed deletion right away, or `None` if it hasn't failed
+/// or there already is a request.
 fn with_deletion_retry(now: &Resource) -> Option<Object> {
     let is_requested = now.object.annotation(REFRESH_ANNOTATION).is_some();
     (deletion::has_failed_deletion(&now.application) && !is_requested).then(|| {
@@ -305,8 +302,7 @@ fn with_deletion_retry(now: &Resource) -> Option<Object> {
     })
 }
 
-/// Returns the resource with the finalizers and annotations that its deletion requires, or `None` if nothing
-/// changes.
+/// Returns the resource with the finalizers and annotations for its deletion, or `None` if nothing changes.
 fn with_deletion_policy(
     now: &Resource,
     cascade: Cascade,

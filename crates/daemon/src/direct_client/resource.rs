@@ -1,4 +1,4 @@
-//! Application resources. Credentials are removed before a resource is printed.
+//! Application resources, which are printed without credentials.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -9,11 +9,11 @@ use tidegate_model::argo::{Application, ApplicationSource};
 use tidegate_application::AppKey;
 use tidegate_stores::applications::kubernetes::parse_application;
 
-/// Field with a repository URL, which may contain credentials.
+/// Field for a repository URL, which may have credentials.
 const REPO_URL_FIELD: &str = "repoURL";
 
-/// An Application together with its resource. The resource is printed as it is in the cluster, but without
-/// credentials and managed fields.
+/// An Application with its resource, which is printed as it is in the cluster, but without credentials and
+/// managed fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     /// Parsed Application without credentials.
@@ -69,8 +69,8 @@ impl Resource {
     }
 }
 
-/// Removes credentials from all repository URLs. Also removes the credentials in `secret` from all other
-/// text, because `kubectl apply` stores a copy of the desired state in an annotation.
+/// Removes credentials from all repository URLs, and those in `secret` from all other text, because `kubectl
+/// apply` keeps a copy of the desired state in an annotation.
 fn redact_credentials(value: &mut Value, secret: &[&str]) {
     match value {
         Value::String(text) => {

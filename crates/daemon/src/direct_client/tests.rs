@@ -61,15 +61,19 @@ async fn a_name_matches_one_application_or_the_error_lists_the_candidates() {
         (&[], "blog", Ok("argocd/blog")),
         // The Application in the control namespace is preferred.
         (&[], "web", Ok("argocd/web")),
-        (&["argocd"], "shop", Err("no application shop in namespace argocd; did you mean team/shop?")),
-        (&["argocd"], "blgo", Err("no application blgo in namespace argocd; did you mean argocd/blog?")),
+        (&["argocd"], "shop", Err("application shop not found in namespace argocd; did you mean team/shop?")),
+        (
+            &["argocd"],
+            "blgo",
+            Err("application blgo not found in namespace argocd; did you mean argocd/blog?"),
+        ),
         (
             &["argocd"],
             "else/blog-eu",
-            Err("no application blog-eu in namespace else; did you mean argocd/blog?"),
+            Err("application blog-eu not found in namespace else; did you mean argocd/blog?"),
         ),
         (&[], "nothing", Err("application nothing not found in any namespace; `tidegate app list` lists")),
-        (&["argocd"], "Not A Name", Err("no application Not A Name in namespace argocd")),
+        (&["argocd"], "Not A Name", Err("application Not A Name not found in namespace argocd")),
     ] {
         let found = open_client(&cluster, namespaces).find_one(name).await;
         match (found, expected) {

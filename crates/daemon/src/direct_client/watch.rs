@@ -1,4 +1,4 @@
-//! Applications that a command is waiting for. An Application is read again when a watch reports a change.
+//! Applications that a command waits for. They are read again when a watch reports a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use tokio::time::Instant;
 
 use super::{DirectClient, Resource};
 
-/// Delays before listing the Applications again after a watch has failed.
+/// Backoff before listing the Applications again after a watch has failed.
 const RETRY_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(5) };
 /// Polling interval if watching is forbidden.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum time between checks if nothing changes, so that the user sees a message during a long wait.
+/// Maximum time between checks if nothing changes, so that the user gets a message during a long wait.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A watch event, with the namespace of the watch. For the watch on all namespaces, the namespace is `None`.
+/// A watch event, with the watch's namespace (`None` for all namespaces).
 type NamespaceEvent = (Option<String>, ScopeChange);
 
 /// Watched applications.
@@ -40,19 +40,19 @@ pub struct ApplicationWatch<'a> {
     /// Source of changes. `None` before the first read.
     changes: Option<ChangeSource>,
     notices: &'a dyn Notices,
-    /// True if the watch is failing and the user was notified.
+    /// True if the watch is failing and the user knows.
     is_failing: bool,
 }
 
 enum ChangeSource {
     Watch(SelectAll<BoxStream<'static, NamespaceEvent>>),
-    /// Watching is forbidden, so Applications are read at regular intervals.
+    /// Watching is forbidden, so Applications are polled.
     Polling,
 }
 
 impl DirectClient {
-    /// Watches the Applications with the given names, or all Applications if `names` is empty. `notices`
-    /// receives a warning if the watch fails.
+    /// Watches the Applications with these names, or all of them if `names` is empty. `notices` receives a
+    /// warning if the watch fails.
     pub fn watch<'a>(&'a self, names: &[String], notices: &'a dyn Notices) -> ApplicationWatch<'a> {
         ApplicationWatch {
             client: self,
@@ -80,7 +80,7 @@ impl ApplicationWatch<'_> {
         Ok(self.resources.values().map(|one| one.application.clone()).collect())
     }
 
-    /// Returns when the Applications may have changed, at the latest after `CHECK_INTERVAL`.
+    /// Returns when the Applications may have changed, after `CHECK_INTERVAL` at the latest.
     ///
     /// # Errors
     ///
@@ -97,8 +97,7 @@ impl ApplicationWatch<'_> {
                 Some(ChangeSource::Watch(streams)) => {
                     match tokio::time::timeout_at(deadline, streams.next()).await {
                         Ok(Some(event)) => event,
-                        // Check the Applications after the maximum time. The stream of events itself never
-                        // ends.
+                        // Check the Applications after the maximum time. The event stream itself never ends.
                         Ok(None) | Err(_) => return Ok(()),
                     }
                 }
@@ -153,7 +152,7 @@ impl ApplicationWatch<'_> {
         self.is_selected(&key) && known != Some(object.resource_version())
     }
 
-    /// Returns the Applications whose known state is outdated. `objects` contains all Applications in the
+    /// Returns the Applications whose known state is outdated. `objects` are all Applications in the
     /// namespace, or in all namespaces.
     fn find_stale(&self, namespace: Option<&str>, objects: &[Object]) -> BTreeSet<AppKey> {
         let listed: BTreeSet<AppKey> = objects.iter().map(AppKey::of_object).collect();
@@ -175,7 +174,7 @@ impl ApplicationWatch<'_> {
         Ok(())
     }
 
-    /// Reads changed Applications again, because the state in an event may be older than the resource.
+    /// Reads changed Applications again, because an event may be older than the resource.
     async fn read_stale(&mut self, stale: BTreeSet<AppKey>) -> Result<(), ServiceError> {
         for key in stale {
             match self.client.get(&key).await {
@@ -191,8 +190,8 @@ impl ApplicationWatch<'_> {
         Ok(())
     }
 
-    /// Opens one watch per namespace. If all namespaces are selected, opens a single watch unless every name
-    /// contains a namespace.
+    /// Opens one watch per namespace. For all namespaces, opens a single watch, unless every name has a
+    /// namespace.
     fn open_streams(&self) -> SelectAll<BoxStream<'static, NamespaceEvent>> {
         let reach = &self.client.resource_client.scope.namespaces;
         let by_name = self.names.iter().filter_map(|name| name.split_once('/'));

@@ -1,4 +1,4 @@
-//! Data that remains of an operation whose log is damaged or compacted.
+//! Remains of an operation whose log is damaged or compacted.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tidegate_state::operations::OperationEntry;
 use tidegate_views::protocol::OperationDetails;
 use tidegate_views::{ExplanationDocument, SummaryDocument};
 
-/// Returns true if an error affects only an operation's details and not its summary.
+/// Returns true if an error affects only an operation's details, not its summary.
 pub(super) fn affects_only_details(error: &LogError) -> bool {
     matches!(
         error,
@@ -36,7 +36,7 @@ pub(super) fn damage_warning(message: String) -> Warning {
     Warning { severity: Severity::Error, code: "damaged-log".to_owned(), object: None, origin: None, message }
 }
 
-/// Returns the data that remains of an operation whose details are unreadable.
+/// Returns what is left of an operation whose details are unreadable.
 pub(super) fn details_from_summary(
     summary: &Summary,
     reason: &LogError,

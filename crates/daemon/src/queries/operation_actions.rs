@@ -10,8 +10,7 @@ use tidegate_views::protocol::OperationAction;
 use super::Queries;
 
 impl Queries {
-    /// Forwards a user's request. Returns once the request is durable. Returns true if this process is
-    /// running the operation.
+    /// Forwards a user's request. Returns once it is durable, with true if this process runs the operation.
     pub async fn send_action(
         &self,
         operation: OperationId,
@@ -29,14 +28,14 @@ impl Queries {
     ) -> Result<bool, ServiceError> {
         let action = action.with_reason_line();
         if self.pending_resume.is_some() && self.engine.get().is_none() {
-            // The new engine has already read the log and would miss a request that is written now.
+            // The new engine has already read the log and would miss a request written now.
             return Err(ServiceError::refused(
                 "the process that uses this state directory is still connecting to the cluster; stop it, or try again when the cluster responds",
             ));
         }
         if let Some(engine) = self.engine.get() {
             match send_to_engine(engine, operation, by, &action).await {
-                // This engine isn't running the operation, so write the request to the log.
+                // This engine doesn't run the operation, so write the request to the log.
                 Err(EngineError::NotRunning { .. }) => {}
                 result => return Ok(result.map(|()| true)?),
             }

@@ -1,4 +1,4 @@
-//! Queries for rollouts and deletions of ApplicationSets, which are answered from the log.
+//! Queries for rollouts and deletions of ApplicationSets, answered from the log.
 
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::StreamId;
@@ -9,8 +9,8 @@ use super::Queries;
 use crate::runs;
 
 impl Queries {
-    /// Returns the runs of one ApplicationSet or of all ApplicationSets, oldest first. `set` is a name or
-    /// `NAMESPACE/NAME`. The ApplicationSet may no longer exist.
+    /// Returns the runs of one ApplicationSet, which may be gone by now, or of all of them, oldest first.
+    /// `set` is a name or `NAMESPACE/NAME`.
     pub async fn list_runs(&self, set: Option<String>) -> Result<Vec<RunSummary>, ServiceError> {
         self.run_blocking(move |log| runs::list_runs(log, set.as_deref())).await
     }
@@ -20,7 +20,7 @@ impl Queries {
         self.run_blocking(move |log| runs::find_candidates(log, &text)).await
     }
 
-    /// Returns a run, with all its recorded events.
+    /// Returns a run with all its recorded events.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ pub(crate) enum ClusterMessage {
     Unwatch(OperationId, WatchTarget),
     /// Drop all subscriptions of an operation.
     UnwatchOperation(OperationId),
-    /// Use these health rules from now on. The actor drops all watches, and the operations subscribe again.
+    /// Use these health rules from now on. All watches are dropped, and the operations subscribe again.
     SetHealthRules(HealthRules),
     /// Panic, to simulate a bug in this actor.
     #[cfg(test)]

@@ -1,9 +1,8 @@
 //! The log actor: group commit.
 //!
-//! While one group is being written, arriving batches from operations and other machines form the next group,
-//! which needs only one flush. Calls to the log are blocking, so they run on a blocking thread. Only one
-//! group is in flight at a time, even across a restart of the actor: the new actor waits for the write in
-//! progress.
+//! While a group is being written, batches that arrive from operations and other machines form the next
+//! group, which takes a single flush. Calls to the log run on a blocking thread. Only one group is in flight
+//! at a time, even across a restart of the actor: the new actor waits for the write in progress.
 //!
 //! The sender of a batch is always notified of its outcome, even if the outcome is unknown.
 
@@ -23,12 +22,12 @@ use crate::log::{AppendFailure, Log, LogFailure, is_rejection};
 /// Maximum number of batches in one group, which keeps each flush short.
 const GROUP_MAX: usize = 1024;
 
-/// Number of single-batch groups that follow a rejected group. The operation whose batch was rejected
-/// retries, and its failures must not affect other operations' batches.
+/// Number of single-batch groups that follow a rejected group. The offending operation will retry, and must
+/// not drag other operations' batches down with it.
 const SINGLE_BATCH_GROUPS: usize = 256;
 
-/// Encodes a batch of records, regardless of the state machine that produced them. Runs on the blocking
-/// thread, because a snapshot can be large.
+/// Encodes a batch of records from any state machine. Runs on the blocking thread, because snapshots can be
+/// large.
 pub(crate) type Encode = Box<dyn FnOnce() -> Result<RawAppend, LogError> + Send>;
 
 /// Callback that reports the outcome of a batch to its sender, exactly once.
@@ -47,7 +46,7 @@ pub(crate) struct LogMetrics {
     pub compaction_due: Notify,
 }
 
-/// Handle to the current log actor. The handle remains valid when the actor is restarted.
+/// Handle to the current log actor. It stays valid when the actor is restarted.
 pub(crate) struct LogHandle {
     pub metrics: Arc<LogMetrics>,
     /// `None` while the actor is restarting.
@@ -84,7 +83,7 @@ impl LogHandle {
                     return Ok(());
                 }
             }
-            // The actor has failed. Wait until the supervisor replaces the actor or the engine stops using
+            // The actor has failed. Wait for the supervisor to replace it, or for the engine to stop using
             // the log.
             changes.changed().await.map_err(|_| EngineError::Stopped)?;
         }
@@ -188,7 +187,7 @@ impl Actor for LogActor {
             flush_replies,
             single_batch_groups: 0,
         };
-        // A failed actor may have left a group in flight. Writing an empty group waits for that group.
+        // A failed actor may have left a group in flight. Writing an empty group waits for it.
         state.start_write(&myself, Vec::new());
         Ok(state)
     }

@@ -1,7 +1,7 @@
 //! The operation actor: a mailbox that runs one operation's state machine.
 //!
-//! The runner receives each message and executes the effects. The actor's own state is expendable: the actor
-//! may end at any time, and the next actor continues from the log.
+//! The runner receives each message and executes the effects. The actor's own state is expendable: it may
+//! stop at any time, and its successor continues from the log.
 
 mod calls;
 mod claim;
@@ -30,8 +30,8 @@ use crate::output::{RunningHook, RunningHooks};
 
 use self::sync_effects::{Reply, SyncEffects};
 
-/// Number of commands in flight above which results arrive in bursts. The actor then yields to other tasks
-/// first, so that a single evaluation of the wave handles many results.
+/// Number of commands in flight above which results arrive in bursts. The actor then yields first, so that a
+/// single evaluation of the wave handles many of them.
 const BURST_COMMANDS_MIN: usize = 64;
 /// Number of commands in flight above which an evaluation is so expensive that the actor waits for a burst.
 /// The wait keeps the total cost of wide waves linear even if results arrive slowly.
@@ -121,7 +121,7 @@ pub(crate) struct OperationState {
     inbox: Inbox,
     runner: OperationRunner,
     is_finished: bool,
-    /// Time limit for stopping hooks. The limit restarts in each process.
+    /// Time limit for stopping hooks. It starts over in each process.
     stop_deadline: StopDeadline,
 }
 
@@ -197,8 +197,8 @@ impl Actor for OperationActor {
                 state.runner.process_request(&input, Reply::Request(reply), now)?;
             }
             OperationMessage::Inspect { reply } => {
-                // The status is returned only once it is durable, so it survives a crash. A hanging log
-                // doesn't block queries.
+                // Return the status only once it is durable, so that it survives a crash. But don't let a
+                // hanging log block queries.
                 let seen = state.inspect();
                 let (sender, is_durable) = oneshot::channel();
                 let now = state.now();
@@ -263,7 +263,7 @@ impl OperationState {
         Ok(())
     }
 
-    /// Returns the error that ends this actor. The next actor continues from the log if the log still accepts
+    /// Returns the error that stops this actor. Its successor continues from the log if that still accepts
     /// records.
     fn write_error(&self, failure: &AppendFailure) -> ActorProcessingErr {
         match failure {
@@ -277,8 +277,8 @@ impl OperationState {
         }
     }
 
-    /// Records the current health rules. Must be called before the operation uses or reports a result of
-    /// these rules.
+    /// Records the current health rules. Must be called before the operation uses or reports any of their
+    /// results.
     fn record_health_rules(&mut self) -> Result<(), ActorProcessingErr> {
         let digest = self.shared.health.digest();
         if self.runner.state().needs_health_rules(digest) {
@@ -311,11 +311,11 @@ impl OperationState {
         })
     }
 
-    /// Treats all watches as ended, so that the outstanding subscriptions start again.
+    /// Treats all watches as closed, so that the outstanding subscriptions start over.
     fn restart_watches(&mut self) -> Result<(), ActorProcessingErr> {
         let now = self.now();
-        // The claim keeper doesn't depend on the watches, so a running keeper continues. If no keeper is
-        // running because the cluster was unknown, a keeper starts now.
+        // The claim keeper doesn't depend on the watches, so leave a running keeper alone. If none was
+        // started because the cluster was unknown, start it now.
         let is_kept = self.runner.effects().keeper.is_some();
         let watched =
             self.runner.subscriptions().filter(|command| !(is_kept && matches!(command, Command::Claim)));
@@ -349,7 +349,7 @@ impl OperationState {
             state.operation().and_then(|operation| Some((operation, operation.current_wave()?.0)));
         let tasks = current_wave.into_iter().flat_map(|(operation, wave)| operation.wave_tasks(wave));
         let hooks = tasks.filter(|(_, task, state)| task.is_hook() && state.progress == Progress::Running);
-        // Omit hooks that a hook runner executes, because they don't have an object in the cluster.
+        // Hooks executed by a hook runner don't have an object in the cluster.
         let hooks = hooks.filter_map(|(_, task, state)| {
             let uid =
                 state.applied.as_ref().map(|applied| applied.uid.clone()).filter(|uid| !uid.is_empty())?;
@@ -367,7 +367,7 @@ impl OperationState {
     }
 
     /// Reports once that the operation has finished, and lets the supervisor stop the actor. If the actor
-    /// stopped itself, the supervisor would learn of the exit before it receives this report.
+    /// stopped itself, the supervisor would see the exit before this report.
     fn report_finished(&mut self) {
         if std::mem::replace(&mut self.is_finished, true) {
             return;

@@ -1,6 +1,6 @@
-//! The supervisor. All of the engine's actors are linked to it. The supervisor starts actors, restarts failed
-//! actors as often as [`restarts`](crate::restarts) allows, and keeps track of waiting callers. When the
-//! supervisor ends, all actors end.
+//! The supervisor, to which all of the engine's actors are linked. It starts actors, restarts failed actors
+//! as often as [`restarts`](crate::restarts) allows, and keeps track of waiting callers. When it stops, all
+//! actors stop.
 //!
 //! | failed actor | consequence | consequence for its dependents |
 //! | --- | --- | --- |
@@ -8,7 +8,7 @@
 //! | the log's actor | restarts; after too many failures the engine stops all work | operations with events in flight continue from the log |
 //! | a cluster's actor | restarts | operations subscribe again; after too many failures they are recorded as failed |
 //!
-//! The supervisor never waits for the log: results of reads arrive as messages.
+//! It never blocks on the log: results of reads arrive as messages.
 
 mod admission;
 mod compaction;
@@ -303,7 +303,7 @@ impl SupervisorState {
         self.finish_shutdown_if_empty();
     }
 
-    /// Handles an actor that has ended without a report because it was asked to stop.
+    /// Handles an actor that exited without a report because it was asked to stop.
     fn handle_actor_end(&mut self, operation: OperationId) {
         self.abandon_operation(operation, || EngineError::ShuttingDown);
     }
@@ -339,7 +339,7 @@ impl SupervisorState {
     fn shutdown(&mut self, reply: Reply<()>) {
         self.is_stopping = true;
         self.reject_all_queued(|| EngineError::ShuttingDown);
-        // An operation whose actor has failed doesn't have to be stopped. It can be resumed from the log.
+        // An operation whose actor has failed needn't be stopped. It can be resumed from the log.
         let down: Vec<_> =
             self.running.iter().filter(|(_, child)| child.is_down).map(|(id, _)| *id).collect();
         down.into_iter()

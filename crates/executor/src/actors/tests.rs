@@ -21,7 +21,7 @@ use crate::error::EngineError;
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const APPLICATIONS: usize = 4;
 
-/// An engine with several operations on a slow cluster.
+/// An engine running several operations on a slow cluster.
 struct LoadTest {
     cluster: SimCluster,
     engine: Engine,

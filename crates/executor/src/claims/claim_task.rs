@@ -31,7 +31,7 @@ pub(crate) struct ClaimTask {
     pub observations: ObservationStore,
 }
 
-/// Notifies the operation when its keeper ends for any reason.
+/// Notifies the operation when its keeper stops, for whatever reason.
 struct EndNotifier {
     inbox: Inbox,
     news: Option<Result<ClaimEvent, CallError>>,

@@ -22,18 +22,18 @@ pub(super) trait KeeperEnvironment: Send + Sync {
     /// Reads the current Lease.
     fn read(&self, place: &ClaimLocation)
     -> impl Future<Output = Result<Option<Lease>, ClusterError>> + Send;
-    /// Writes a Lease unless the Lease has changed since it was read.
+    /// Writes a Lease unless it has changed since it was read.
     fn write(&self, lease: Object) -> impl Future<Output = Result<Lease, ClusterError>> + Send;
-    /// Returns a description of the rights that are missing to hold a claim at this location. `None` if no
-    /// right is known to be missing.
+    /// Describes the rights that are missing to hold a claim at this location. `None` if none are known to be
+    /// missing.
     fn missing_rights(
         &self,
         place: &ClaimLocation,
     ) -> impl Future<Output = Result<Option<String>, ClusterError>> + Send;
-    /// Returns true if this process's own log records that the operation has finished. The operation's
-    /// process was then killed before it released the claim.
+    /// Returns true if the operation has finished according to this process's own log. Its process must have
+    /// been killed before it could release the claim.
     fn is_over(&self, operation: &str) -> impl Future<Output = bool> + Send;
-    /// Sleeps for the given time.
+    /// Sleeps for this long.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
     /// Returns the wall-clock time for a Lease.
     fn now(&self) -> Timestamp;
@@ -59,9 +59,8 @@ pub(super) struct ClaimKeeper<A> {
     pub observations: ObservationStore,
 }
 
-/// Observations made while waiting for other operations' claims. The observations outlive a keeper that gives
-/// up on a call. The next keeper can therefore continue to measure how long a holder has been silent, instead
-/// of starting over.
+/// Observations made while waiting for other operations' claims. They outlive a keeper that gives up on a
+/// call, so that the next keeper doesn't have to start over when measuring how long a holder has been silent.
 #[derive(Clone, Default)]
 pub(crate) struct ObservationStore(Arc<Mutex<HolderObservations>>);
 
@@ -171,9 +170,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Reacquires a claim that the operation held before. Fails if another operation has held the claim in
-    /// the meantime. While claims are forbidden, this function retries, and the operation continues without a
-    /// claim.
+    /// Reacquires a claim that the operation held before. Fails if another operation has held it in the
+    /// meantime. Keeps retrying while claims are forbidden; the operation then continues without a claim.
     async fn reacquire(
         &self,
         place: &ClaimLocation,
@@ -208,8 +206,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Moves a claim to the fallback location because the claim's namespace no longer exists or is being
-    /// deleted. Succeeds unless another operation holds the claim there.
+    /// Moves a claim to the fallback location because its namespace is gone or being deleted. Succeeds unless
+    /// another operation holds the claim there.
     async fn move_to_fallback(
         &self,
         place: &ClaimLocation,
@@ -318,8 +316,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Checks that a Lease created at this location could also be renewed and released. Otherwise, the Lease
-    /// would only block other operations.
+    /// Checks that a Lease created at this location could also be renewed and released. Otherwise, it would
+    /// only block other operations.
     async fn check_rights(&self, place: &ClaimLocation) -> Result<(), ClusterError> {
         match self.environment.missing_rights(place).await? {
             Some(rights) => Err(ClusterError::new(ErrorKind::Forbidden, missing_rights_message(&rights))),
@@ -354,7 +352,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Waits for the holder of the claim. If the policy requires it, also asks the holder once to end.
+    /// Waits for the holder of the claim. If the policy says so, asks it once to end.
     async fn wait_for_holder(
         &self,
         holder: ClaimHolder,
@@ -467,9 +465,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
     }
 }
 
-/// Releases the claim of a finished operation if the operation holds the claim. If the release fails, the
-/// claim expires. If the operation has asked another holder to end, also withdraws this request, because the
-/// operation isn't waiting for the claim anymore.
+/// Releases the claim of a finished operation that holds it. If that fails, the claim expires. Also withdraws
+/// any request for another holder to end, because the operation no longer waits for the claim.
 pub(super) async fn release_claim(
     environment: &impl KeeperEnvironment,
     us: &Claimant,
@@ -506,7 +503,7 @@ pub(super) fn is_race(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::AlreadyExists | ErrorKind::NotFound)
 }
 
-/// Returns the delay before a failed call is retried. The server may have requested a longer delay.
+/// Returns the delay before a failed call is retried. Honors a longer delay requested by the server.
 pub(super) fn retry_delay(error: &ClusterError) -> Duration {
     match error.kind {
         ErrorKind::TooManyRequests { retry_after: Some(asked) } => asked.max(RENEWAL_RETRY_DELAY),

@@ -34,8 +34,8 @@ impl ServiceIdentity {
         Self { text: format!("{host}_{pid}_{state}"), state }
     }
 
-    /// Returns true if a holder used this service's state directory. Such a holder is no longer running,
-    /// because this service has locked that directory.
+    /// Returns true if a holder used this service's state directory. It can't be running anymore, because
+    /// this service holds the lock on that directory.
     fn is_predecessor(&self, holder: &str) -> bool {
         holder.rsplit_once('_').is_some_and(|(_, state)| state == self.state)
     }
@@ -50,9 +50,9 @@ impl fmt::Display for ServiceIdentity {
 /// Holder of a service's Lease, as recorded in the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseHolder {
-    /// Holder identity in the Lease. If another program wrote it, it may be arbitrary text.
+    /// Holder identity in the Lease. May be arbitrary text if another program wrote it.
     pub identity: String,
-    /// Time at which the holder acquired the Lease, according to the holder's clock.
+    /// Time at which the holder acquired the Lease, by its own clock.
     pub since: Option<Timestamp>,
 }
 

@@ -17,8 +17,8 @@ pub(crate) struct LeaseCoverage {
     duration: Duration,
 }
 
-/// A point in time on the monotonic clock, with the total time that the machine had been suspended by then.
-/// The monotonic clock stops while the machine is suspended, but claims still expire.
+/// A point in time on the monotonic clock, along with the machine's total suspended time so far. The
+/// monotonic clock stops during suspensions, but claims still expire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     at: Instant,

@@ -45,8 +45,8 @@ impl LeaseExpiry {
         let fresh = |is_renewing| SeenRenewal { renewal: renewal.clone(), since: at, last: at, is_renewing };
         let seen = match self.last_seen.take() {
             Some(seen) if seen.renewal == renewal => {
-                // A gap between observations doesn't count as observation time, because the holder may not
-                // have been able to renew the Lease during the gap.
+                // A gap between observations doesn't count as observation time, because the holder may have
+                // been unable to renew the Lease as well.
                 let is_gap = at.saturating_sub(seen.last) > OBSERVATION_GAP_MAX;
                 SeenRenewal { since: if is_gap { at } else { seen.since }, last: at, ..seen }
             }

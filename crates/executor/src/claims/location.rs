@@ -13,10 +13,10 @@ const DIGEST_DIGITS: usize = 10;
 /// Possible locations of an operation's claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimLocations {
-    /// Location in the namespace that the request specifies, or in the destination's namespace by default.
+    /// Location in the namespace named by the request, or by default in the destination's namespace.
     pub home: ClaimLocation,
-    /// Location that is used if the home namespace doesn't exist. All other operations check this location as
-    /// well, because the namespace may have been created in the meantime.
+    /// Location used if the home namespace doesn't exist. All other operations check it as well, because the
+    /// namespace may have been created in the meantime.
     pub fallback: Option<ClaimLocation>,
 }
 

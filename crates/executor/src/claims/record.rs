@@ -1,4 +1,4 @@
-//! Contents of a claim's Lease. Any program may have written the Lease, so every field can be missing.
+//! Contents of a claim's Lease. Any program may have written it, so every field can be missing.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Lease {
         self.0.annotation(name).unwrap_or_default().to_owned()
     }
 
-    /// Returns the id of the operation that holds the Lease. The id is empty after a release.
+    /// Returns the ID of the operation that holds the Lease. The ID is empty after a release.
     pub fn holder_id(&self) -> &str {
         self.0.text("/spec/holderIdentity")
     }
@@ -156,8 +156,8 @@ impl Lease {
         })
     }
 
-    /// Returns the Lease as released. The Lease isn't deleted, because the number of holders that it records
-    /// must never decrease.
+    /// Returns the released Lease. It isn't deleted, because the number of holders that it records must never
+    /// decrease.
     pub fn released(&self) -> Object {
         self.with_change(|object| {
             object.section_mut("spec").remove("holderIdentity");

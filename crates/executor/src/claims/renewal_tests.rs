@@ -109,8 +109,9 @@ async fn write_times(answers: impl IntoIterator<Item = (u64, Option<ErrorKind>)>
     run_script(script, Some(location()), seconds).await
 }
 
-/// If a process is killed after its operation has ended but before the claim is released, the claim remains.
-/// The next operation in the same log doesn't wait for the claim, but an operation in another log does.
+/// A process that is killed after its operation has finished, but before it can release the claim, leaves the
+/// claim behind. The next operation in the same log doesn't wait for it, but an operation in another log
+/// does.
 #[tokio::test(start_paused = true)]
 async fn the_claim_of_a_finished_operation_is_not_awaited() {
     for (is_over, first) in [(true, 0), (false, 30)] {

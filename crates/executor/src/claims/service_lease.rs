@@ -1,5 +1,4 @@
-//! A service's Lease. The service acquires and renews the Lease in the cluster. If the service loses the
-//! Lease, its writes are blocked.
+//! A service's Lease: acquires and renews it in the cluster, and blocks the service's writes if it is lost.
 
 use std::sync::Arc;
 
@@ -50,7 +49,7 @@ pub enum LeaseError {
 pub enum LeaseLoss {
     /// Another service has acquired the Lease, or held it temporarily.
     Taken(Option<LeaseHolder>),
-    /// The task that renews the Lease has ended because of an internal error.
+    /// The task that renews the Lease has exited because of an internal error.
     Internal,
 }
 
@@ -67,8 +66,7 @@ enum Attempt {
 }
 
 impl ServiceLease {
-    /// Creates a handle to the Lease at `place` in a cluster, for the service with the given identity.
-    /// Doesn't call the cluster.
+    /// Creates a handle to a service's Lease at `place`, without calling the cluster.
     pub fn new(cluster: Arc<dyn Cluster>, place: ClaimLocation, identity: ServiceIdentity) -> Self {
         Self { cluster, leadership: Leadership::new(identity, place), started_at: Instant::now() }
     }
@@ -119,9 +117,8 @@ impl ServiceLease {
         HeldLease { renewal_task: Some(keeping), coverage, lease: Self::new(cluster, place, identity) }
     }
 
-    /// Renews the Lease until another service acquires it. While renewals fail, the fence blocks writes. If
-    /// no other service has acquired the Lease by the time a renewal succeeds, the service continues. An
-    /// outage of the API server therefore doesn't end the service.
+    /// Renews the Lease until another service acquires it. While renewals fail, the fence blocks writes. If a
+    /// later renewal succeeds, the service carries on, so an outage of the API server doesn't end it.
     async fn keep_renewed(&mut self, hold: &LeaseCoverage) -> LeaseLoss {
         let mut pause = SERVICE_LEASE_RENEWAL_INTERVAL;
         loop {
@@ -233,8 +230,8 @@ impl HeldLease {
         ended.unwrap_or(LeaseLoss::Internal)
     }
 
-    /// Releases the Lease when the service ends, so that another service can acquire it immediately. From
-    /// then on, the [`Fence`] blocks all writes. If the release fails, the Lease expires.
+    /// Releases the Lease when the service shuts down, so that another service can take over immediately.
+    /// From then on, the [`Fence`] blocks all writes. If the release fails, the Lease expires.
     pub async fn release(mut self) {
         self.coverage.revoke();
         if let Some(keeping) = self.renewal_task.take() {
@@ -260,13 +257,12 @@ impl Drop for HeldLease {
     }
 }
 
-/// Blocks writes that aren't covered by a service's Lease. Blocked writes fail as if the cluster didn't
-/// respond.
+/// Blocks writes that aren't covered by a service's Lease. They fail as if the cluster weren't responding.
 #[derive(Clone)]
 pub struct Fence(Arc<LeaseCoverage>);
 
 impl Fence {
-    /// Returns the given cluster, protected by this fence.
+    /// Wraps a cluster in this fence.
     #[must_use]
     pub fn wrap(&self, cluster: Arc<dyn Cluster>) -> Arc<dyn Cluster> {
         Arc::new(FencedCluster { cluster, fence: self.clone() })

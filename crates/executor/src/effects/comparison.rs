@@ -48,7 +48,7 @@ pub(super) enum PredictedDifference {
 /// found a difference that server-side behavior may explain. The object's compare options can forbid or force
 /// the dry run.
 pub(super) fn needs_dry_run(task: &Task, option: Option<bool>) -> bool {
-    // An object that is being deleted is always created again, so there is no need to compare it.
+    // An object that is being deleted is always created again, so don't bother comparing it.
     if task.options.already_deleting {
         return false;
     }
@@ -61,8 +61,8 @@ pub(super) fn needs_dry_run(task: &Task, option: Option<bool>) -> bool {
     }
 }
 
-/// Compares objects by using dry runs. Covers objects that are selected by `ask`, exist in the cluster, and
-/// have a manifest that can be evaluated now. `live` contains the objects that the plan is based on.
+/// Compares objects through dry runs: those that `ask` selects, that exist in the cluster, and whose manifest
+/// can be evaluated now. `live` holds the objects that the plan is based on.
 pub(super) async fn compare(
     cluster: &dyn Cluster,
     (operation, request): (OperationId, &SyncRequest),
@@ -115,7 +115,7 @@ pub(super) fn index_by_key(live: &[LiveObject]) -> BTreeMap<&ObjectKey, &LiveObj
     live.iter().map(|object| (object.key(), object)).collect()
 }
 
-/// An object to compare by using a dry run.
+/// An object to compare through a dry run.
 struct Candidate<'q> {
     id: TaskId,
     task: &'q Task,
@@ -177,8 +177,8 @@ impl<'q> Candidate<'q> {
         })
     }
 
-    /// Compares an object that must be deleted and created again, as if the object were new. The operation's
-    /// own dry run later determines whether the new object can replace the existing one.
+    /// Compares an object that must be recreated, as if it were new. The operation's own dry run later
+    /// determines whether it can replace the existing object.
     async fn compare_replacement(
         &self,
         cluster: &dyn Cluster,

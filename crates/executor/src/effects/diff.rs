@@ -16,7 +16,7 @@ use super::comparison::{
 use super::planning::{PlanDraft, draft_plan};
 use super::targets::Targets;
 
-/// Operation id used for comparisons, which don't belong to any operation.
+/// Operation ID for comparisons, which aren't part of any operation.
 pub const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
 
 /// Comparison status of an object.
@@ -65,9 +65,9 @@ pub struct Differences {
     pub is_complete: bool,
 }
 
-/// Compares an application with the cluster in sync order, and returns the plan's findings. Searches for
-/// extra objects in the same way as a sync with pruning. Doesn't compare hooks and doesn't write to the
-/// cluster. Masks all Secret values in the manifests.
+/// Compares an application with the cluster in sync order, and returns the plan's findings. Finds extra
+/// objects like a sync with pruning, skips hooks, and masks all Secret values in the manifests. Doesn't write
+/// to the cluster.
 pub async fn diff(
     cluster: &dyn Cluster,
     (question, request): (ComparisonPurpose, &SyncRequest),

@@ -39,8 +39,8 @@ impl ExtensionNames {
     }
 }
 
-/// Adds a warning to the plan for each extension that the plan refers to but that the engine doesn't have. A
-/// missing gate or judge blocks its wave forever, and a hook fails if its runner is missing.
+/// Adds a warning to the plan for each extension that it refers to but the engine lacks. A missing gate or
+/// judge blocks its wave forever, and a hook fails if its runner is missing.
 pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
     let mut found = Vec::new();
     let mut note = |code: &str, object: Option<String>, annotation: &str, problem: &str, effect: &str| {

@@ -1,7 +1,7 @@
 //! Diagnostics of a failed hook: the status of its unhealthy pods, and the last lines of their container
 //! logs.
 //!
-//! Diagnostics are optional, so errors never make the hook fail. Information that can't be read is omitted.
+//! Diagnostics are best-effort: errors never fail the hook, and unreadable information is omitted.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::subject::Subject;
 
 /// Maximum size in bytes of the logs of one hook.
 pub(crate) const LOG_BYTES_MAX: usize = 16 * 1024;
-/// Maximum time for reading the diagnostics. Reading them delays the end of the hook.
+/// Maximum time for reading the diagnostics, which delays the end of the hook.
 pub(crate) const DIAGNOSTICS_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of containers that are read for each hook, starting with the newest pods.
+/// Maximum number of containers to read per hook, starting with the newest pods.
 const CONTAINERS_MAX: usize = 16;
 
 /// Diagnostics collected so far, which remain available after the time limit has expired.

@@ -18,8 +18,8 @@ fn mark_hook(subject: &Subject<'_>, object: &mut Object) {
     object.set_annotation(annotations::HOOK_PHASE, subject.task.phase.to_string());
 }
 
-/// Returns true if this operation created the hook in this phase and attempt. The log may not contain the
-/// creation, because the process may have crashed before it recorded it.
+/// Returns true if this operation created the hook in this phase and attempt. The log may not know about it,
+/// because the process may have crashed before recording it.
 fn is_ours(subject: &Subject<'_>, object: &Object) -> bool {
     let phase = subject.task.phase.to_string();
     is_from_operation(subject, object)
@@ -42,12 +42,11 @@ fn is_hook_of_application(subject: &Subject<'_>, object: &Object) -> bool {
     tracking.is_owner(application, object) || hook.iter().any(|name| object.annotation(name).is_some())
 }
 
-/// Returns the other operation that a running hook object belongs to. Only that operation may end the hook,
-/// regardless of the hook's policy. Any other operation would interrupt the hook's work.
+/// Returns the other operation that is running this hook object. Only that operation may end it, whatever the
+/// hook's policy says; any other would interrupt its work.
 async fn find_running_operation(subject: &Subject<'_>, found: &Object) -> Option<String> {
     let other = found.annotation(annotations::OPERATION_ID)?;
-    // A hook that is being deleted no longer counts. The user who deletes a hook accepts that its work is
-    // interrupted.
+    // A hook that is being deleted no longer counts: deleting it means accepting the interruption.
     if is_from_operation(subject, found) || found.is_deleting() || has_ended(found) {
         return None;
     }
@@ -55,22 +54,22 @@ async fn find_running_operation(subject: &Subject<'_>, found: &Object) -> Option
     (hook_phase(health.status) == OperationPhase::Running).then(|| other.to_owned())
 }
 
-/// Returns true if the hook's operation has observed the hook's end and removed the finalizer. For a Job or
-/// Pod, always returns false, because the status of such an object shows reliably whether it has ended.
-/// Objects of other kinds may become busy again later.
+/// Returns true if the hook's operation has seen it finish and removed the finalizer. Always false for Jobs
+/// and Pods, whose status shows reliably whether they have finished. Objects of other kinds may become busy
+/// again later.
 fn has_ended(found: &Object) -> bool {
     !found.has_finalizer(annotations::HOOK_FINALIZER) && !matches!(found.kind(), "Job" | "Pod")
 }
 
 /// Action for an existing object that has the hook's name.
 enum PlaceAction {
-    /// The hook's policy keeps the object, and the object isn't running. The hook is applied to this object.
+    /// The hook's policy keeps the object, which isn't running. The hook is applied to it.
     Reuse,
     /// The object must be removed before the hook can be created.
     Clear(ClearingResult),
 }
 
-/// Makes room for a hook, so that the hook can be created under its name.
+/// Makes room for a hook, so that it can be created under its name.
 pub(super) async fn clear(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<ClearingResult, CallError> {
     let Some(found) = read_object_if_allowed(cluster, subject).await? else {
         return Ok(ClearingResult::Clear);
@@ -93,7 +92,7 @@ async fn read_object_if_allowed(
     }
 }
 
-/// Decides what to do with an existing object that has the hook's name, and deletes the object if necessary.
+/// Decides what to do with an existing object that has the hook's name, and deletes it if necessary.
 async fn clear_existing(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -168,8 +167,8 @@ pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answ
     }
 }
 
-/// Starts a hook when an object with its name already exists. Uses that object if the policy keeps it.
-/// Otherwise, the object must be removed first.
+/// Starts a hook whose name is already taken. Uses the existing object if the policy keeps it; otherwise, it
+/// must be removed first.
 async fn start_at(cluster: &dyn Cluster, subject: &Subject<'_>, object: Object, found: &Object) -> Answer {
     match clear_existing(cluster, subject, found).await {
         Ok(PlaceAction::Reuse) => {

@@ -22,9 +22,9 @@ const MOVED_GROUP: &str = "extensions";
 /// remaining entries.
 const PLACE_READS_MAX: usize = 64;
 
-/// Returns the identity of the cluster that an inventory describes. `None` if the identity is unknown. The
-/// identity is based on the server address and the cluster's own identity rather than on the context. Two
-/// contexts can refer to the same cluster, and a context can later refer to a different cluster.
+/// Returns the identity of the cluster that an inventory describes, or `None` if it is unknown. It is based
+/// on the server URL and the cluster's own identity rather than on the context: two contexts can refer to the
+/// same cluster, and a context can later refer to a different cluster.
 pub fn cluster_identity(destination: &Destination) -> Option<String> {
     match destination {
         Destination::Simulated => Some("simulated".to_owned()),
@@ -46,7 +46,7 @@ pub(super) struct InventoryPlaces {
     pub has_moved_objects: bool,
 }
 
-/// Resolves the entries of an inventory by using discovery.
+/// Resolves the entries of an inventory through discovery.
 pub(super) fn resolve_places(inventory: &Inventory, discovery: &Discovery) -> InventoryPlaces {
     let mut places = InventoryPlaces::default();
     for (gvk, namespace, name) in inventory {
@@ -118,9 +118,9 @@ pub(super) fn search_scope(
     }
 }
 
-/// Returns inventory entries whose objects no longer exist. Either the deletion was in flight when its
-/// operation ended, or another client deleted the object. `live` may be outdated, so this function reads each
-/// object again. Entries whose objects can't be read remain in the inventory.
+/// Returns inventory entries whose objects no longer exist: the deletion was in flight when its operation
+/// finished, or another client deleted the object. `live` may be stale, so each object is read again. Entries
+/// whose objects can't be read stay in the inventory.
 pub(super) async fn find_gone_places(
     cluster: &dyn Cluster,
     query: &LiveQuery,

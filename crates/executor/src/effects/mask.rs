@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Programs can quote a value by using different escapes.
+    /// Programs quote values with different escapes.
     #[test]
     fn values_are_masked_however_they_are_encoded() {
         let value = "Canary 7d41/+?<välue>\"!";

@@ -4,7 +4,7 @@ use tidegate_cluster::Cluster;
 use tidegate_lifecycle::operation::{NamespaceObservation, ObjectIdentity};
 use tidegate_model::Gvk;
 
-/// Maximum number of namespaces that one operation observes. Few operations deploy to more namespaces.
+/// Maximum number of namespaces that one operation observes. Few operations deploy to more.
 const NAMESPACES_MAX: usize = 64;
 
 /// Returns the kind `Namespace`.
@@ -12,8 +12,8 @@ pub(crate) fn kind() -> Gvk {
     Gvk::new("", "v1", "Namespace")
 }
 
-/// Observes these namespaces if the user may read them. Makes one call at a time, because the caller has a
-/// permit for only one concurrent call.
+/// Observes these namespaces if the user may read them. Makes one call at a time, because the caller holds
+/// only a single permit.
 pub async fn observe_namespaces(
     cluster: &dyn Cluster,
     names: impl IntoIterator<Item = &str>,

@@ -1,4 +1,4 @@
-//! Predicts which planned changes the server would reject, by using dry runs.
+//! Predicts which planned changes the server would reject, through dry runs.
 
 use std::collections::BTreeSet;
 

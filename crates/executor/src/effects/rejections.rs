@@ -13,8 +13,8 @@ const CHANGES_MAX: usize = 5;
 /// Maximum number of characters of a value in a message.
 const VALUE_CHARS_MAX: usize = 100;
 
-/// Adds a remedy to a rejection. For an immutable field, also adds the old and new values, which requires an
-/// additional read.
+/// Adds a remedy to a rejection. For an immutable field, also adds the old and new values, which takes
+/// another read.
 pub(super) async fn explain_rejection(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,

@@ -30,7 +30,7 @@ fn write_mode(subject: &Subject<'_>) -> WriteMode {
         return WriteMode::Replace { recreate: options.force };
     }
     if *action == Action::Create && options.replace {
-        // There is no object to replace, so the object is created.
+        // There is nothing to replace, so create the object.
         return WriteMode::Replace { recreate: false };
     }
     // Server-side apply always takes over conflicting fields, because the manifests are authoritative.
@@ -306,7 +306,7 @@ async fn recreate(
             operation: Some(subject.operation),
             ..DeleteRequest::for_object(&found)
         };
-        // Don't request the deletion again while it is in progress.
+        // Don't request a deletion that is already in progress.
         let left = if found.is_deleting() {
             Ok(DeleteResult::Deleting)
         } else {
@@ -357,7 +357,7 @@ pub(super) async fn write_and_answer(
     let manifest = request.object.clone();
     let written = match write_manifest(cluster, subject, request).await {
         Ok(WriteResult::Deleting { uid }) => return Answer::Cleared(Ok(ClearingResult::Deleting { uid })),
-        // The object is being deleted, and the changes that were just written will be deleted with it.
+        // The object is being deleted, and will take the changes just written with it.
         Ok(WriteResult::Written(written)) if written.object.is_deleting() && !subject.task.is_hook() => {
             return deletion_answer(&written.object);
         }
@@ -400,8 +400,8 @@ async fn answer_from_existing(
     Ok(None)
 }
 
-/// Handles a required object that another client is deleting. As with the operation's own deletions, the
-/// operation waits for the deletion and then creates the object again.
+/// Handles a required object that another client is deleting. As with its own deletions, the operation waits
+/// until it is gone and then creates it again.
 fn deletion_answer(found: &Object) -> Answer {
     Answer::Cleared(Ok(ClearingResult::Deleting { uid: found.uid().to_owned() }))
 }
@@ -422,8 +422,7 @@ pub(super) async fn convert_write_result(
         }
         Err(error) => {
             let mut failure = call_error(&error);
-            // The server needs a short time to start serving a newly defined kind. The operation doesn't wait
-            // for any other missing kind.
+            // The server takes a moment to serve a newly defined kind. Don't wait for any other missing kind.
             if error.kind == ErrorKind::UnknownKind {
                 match crd_checks::explain_unserved_kind(cluster, subject).await {
                     None => failure.is_transient = true,
@@ -436,8 +435,8 @@ pub(super) async fn convert_write_result(
     }
 }
 
-/// Deletes the object with this UID if it has not changed since the plan was made, or if it still belongs to
-/// the application and must be pruned.
+/// Deletes the object with this UID if it hasn't changed since the plan was made, or is still part of the
+/// application and must be pruned.
 pub(super) async fn prune(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -452,8 +451,8 @@ pub(super) async fn prune(
 }
 
 /// Deletes the object with this UID unless its deletion is already in progress. `known` is the version of the
-/// object before any deletion. If `known` is empty, any version is deleted. If it is `None`, this function
-/// reads the object first. Returns `Ok(true)` if the object no longer exists or another object has its name.
+/// object before any deletion. If `known` is empty, any version is deleted; if it is `None`, the object is
+/// read first. Returns `Ok(true)` if the object no longer exists or another object has its name.
 pub(super) async fn delete_object(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -463,8 +462,8 @@ pub(super) async fn delete_object(
     Ok(delete_unless_kept(cluster, subject, uid, (known, &|_| None)).await? == PruneResult::Gone)
 }
 
-/// Maximum number of deletion attempts with a version precondition. The last attempt has no precondition, so
-/// that constant writes by other clients can't prevent the deletion.
+/// Maximum number of deletion attempts with a version precondition. The last attempt goes without, so that
+/// other clients can't prevent the deletion by constantly writing.
 const CONDITIONAL_DELETES_MAX: usize = 3;
 
 /// State of an object that must be deleted.
@@ -473,7 +472,7 @@ enum DeletionState {
     Gone,
     /// The object is being deleted.
     Deleting,
-    /// The object must not be deleted, for the contained reason.
+    /// The object must not be deleted, for this reason.
     Protected(&'static str),
     /// The object exists and isn't being deleted, as of this version. The version is empty if the object
     /// can't be read.
@@ -482,7 +481,7 @@ enum DeletionState {
 
 type KeepCheck<'k> = &'k (dyn Fn(&Object) -> Option<&'static str> + Sync);
 
-/// Deletes the object with this UID. Checks for each observed version of the object whether it must be kept.
+/// Deletes the object with this UID. Checks each observed version of the object to see if it must be kept.
 async fn delete_unless_kept(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -522,8 +521,8 @@ async fn delete_unless_kept(
             Ok(DeleteResult::Gone) => break,
             Ok(DeleteResult::Deleting) => return Ok(PruneResult::DeletionStarted),
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => break,
-            // The object has changed in the meantime, possibly because its deletion has started, or another
-            // object now has its name. Read the object again.
+            // The object has changed in the meantime, possibly because its deletion has started, or its name
+            // has been taken by another object. Read it again.
             Err(error) if error.kind == ErrorKind::Conflict && tries <= CONDITIONAL_DELETES_MAX => {
                 state = read_deletion_state(cluster, subject, uid, keeps).await?;
             }

@@ -1,4 +1,4 @@
-//! Rights that an operation needs. All missing rights are reported together, before any write.
+//! The rights that an operation needs. All missing rights are reported together, before any write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,9 @@ use tidegate_planner::role_bindings::is_role_binding;
 
 use super::call_errors::call_error;
 
-/// Adds the user's missing rights to a plan, if the cluster reports them. Missing rights block the operation
-/// unless it starts without a dry run, because the operation can then create some of the rights itself.
-/// `writer` is set if the writes are made as another user.
+/// Adds the user's missing rights to a plan, if the cluster reports them. They block the operation unless it
+/// starts without a dry run, because it can then create some of the rights itself. `writer` is set if the
+/// writes are made as another user.
 pub async fn add_missing_rights(cluster: &dyn Cluster, request: &SyncRequest, writer: &str, plan: &mut Plan) {
     let needed = collect_rights(&plan.tasks, required_verbs);
     if needed.is_empty() {
@@ -22,7 +22,7 @@ pub async fn add_missing_rights(cluster: &dyn Cluster, request: &SyncRequest, wr
     if missing.is_empty() {
         return;
     }
-    // List all rights, so that the administrator has to grant them only once.
+    // List them all, so that the administrator only has to grant rights once.
     let useful = &collect_rights(&plan.tasks, optional_verbs) - &needed;
     missing.extend(cluster.missing_rights(&useful).await.unwrap_or_default());
     let missing = describe_missing_rights(missing, writer);
@@ -78,7 +78,7 @@ fn required_verbs(task: &Task) -> Vec<&'static str> {
     [writes, hooks].concat()
 }
 
-/// Returns the verbs that a task can use but doesn't require. With `watch`, changes are observed immediately
+/// Returns the verbs that a task can use but doesn't need. With `watch`, changes are observed immediately
 /// rather than at the next poll. With `create` and `delete`, objects with immutable changes can be recreated.
 fn optional_verbs(task: &Task) -> Vec<&'static str> {
     let Task { action, options, gvk, .. } = task;
@@ -101,7 +101,8 @@ pub(super) async fn forbidden_read_error(
     let verbs = |task: &Task| [required_verbs(task), optional_verbs(task), vec![changes(task)]].concat();
     let missing = cluster.missing_rights(&collect_rights(tasks, verbs)).await.unwrap_or_default();
     if missing.iter().any(|right| failure.message.contains(&right.resource)) {
-        // Report only the set of missing rights, which doesn't depend on the call that was refused first.
+        // Report only the set of missing rights, which doesn't depend on the call that happened to be refused
+        // first.
         failure.message = format!("forbidden: missing permissions: {}", format_rights(&missing));
     } else if !missing.is_empty() {
         failure.message = format!("{}; missing permissions: {}", failure.message, format_rights(&missing));
@@ -109,7 +110,7 @@ pub(super) async fn forbidden_read_error(
     failure
 }
 
-/// Describes the missing rights. If the writes are made as another user, also mentions that user.
+/// Describes the missing rights, mentioning the user if the writes are made as another user.
 fn describe_missing_rights(missing: BTreeSet<MissingRight>, writer: &str) -> String {
     if writer.is_empty() {
         return format_rights(&missing);

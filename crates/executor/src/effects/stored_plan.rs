@@ -1,9 +1,9 @@
-//! Stored plans, which are executed later, either exactly as stored or not at all.
+//! Stored plans, which are executed later: exactly as stored, or not at all.
 //!
 //! A stored plan contains the request, the manifests as read, the plan, the manifests as written, and the
-//! observed objects in the cluster. The hash covers all of these parts, so approving a hash approves every
-//! byte of the plan. Before the plan is executed, the operation reads the cluster and makes a new plan with
-//! the original timestamp. The two plans must be equal.
+//! observed objects in the cluster. The hash covers all of them, so approving a hash approves every byte of
+//! the plan. Before executing the plan, the operation reads the cluster and makes a new plan with the
+//! original timestamp, which must be equal to the stored plan.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub struct StoredPlan {
     pub sights: Vec<StoredObservation>,
 }
 
-/// Reason why a document isn't a valid stored plan.
+/// Error returned when a document isn't a valid stored plan.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidPlan {
     /// The document isn't JSON with the expected structure.
@@ -76,7 +76,7 @@ pub enum InvalidPlan {
     Damaged(usize),
 }
 
-/// The file: a hash and the content that the hash covers.
+/// The file: a hash, and the content that it covers.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredPlanDocument<P> {

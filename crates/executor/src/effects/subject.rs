@@ -13,15 +13,15 @@ use crate::health_evaluation;
 
 /// Subject of a command for one task. Contains all inputs of an effect except the cluster.
 pub struct Subject<'a> {
-    /// Operation that requested the command. The operation's id is used to mark hooks and appears in the
-    /// cluster's audit log.
+    /// Operation that issued the command. Its ID is used to mark hooks, and appears in the cluster's audit
+    /// log.
     pub operation: OperationId,
     /// The operation's request, whose options also apply to this task.
     pub request: &'a SyncRequest,
     /// Attempt in which the command is executed.
     pub attempt: u32,
-    /// UID of a hook object from an earlier attempt, or from an earlier run of the hook in this attempt. That
-    /// object is not treated as this hook.
+    /// UID of a hook object from an earlier attempt, or from an earlier run of the hook in this attempt. It
+    /// isn't mistaken for this hook.
     pub leftover: Option<&'a str>,
     /// Task in the plan.
     pub task: &'a Task,
@@ -48,7 +48,7 @@ pub(super) fn copy_manifest(subject: &Subject<'_>) -> Result<Object, CallError> 
 /// Converts a written object to a result for the state machine.
 pub(super) async fn applied_result(subject: &Subject<'_>, object: &Object, message: String) -> ApplyResponse {
     let seen = health_evaluation::observe_object(subject.health, object, subject.now).await;
-    // If the task has a health judge, the judge replaces the kind's health rule.
+    // A health judge replaces the kind's health rule.
     let observed = match &subject.task.health_judge {
         Some(judge) => {
             let unknown = format!("health judge {judge} has not reported a result yet");

@@ -22,7 +22,7 @@ pub struct Targets {
     /// Gate definitions by name.
     #[serde(default)]
     pub definitions: GateDefinitions,
-    /// Project policy of the operation. `None` if the operation doesn't have a project.
+    /// Project policy of the operation. `None` if it isn't part of a project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mandate: Option<ProjectPolicy>,
     /// Stored plan that the operation must execute unchanged.
@@ -38,7 +38,7 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Adds the gates that apply to every wave to the plan. Failure hooks don't get any gates.
+    /// Adds the gates that apply to every wave to the plan. Failure hooks don't get any.
     pub fn add_gates(gates: &[String], plan: &mut Plan) {
         for wave in plan.waves.iter_mut().filter(|wave| wave.phase != Phase::SyncFail) {
             wave.gates.extend_from_slice(gates);

@@ -12,10 +12,10 @@ pub const NOT_SEARCHED: &str = "not-searched";
 /// Maximum number of kinds listed in a message.
 const NAMED_KINDS_MAX: usize = 10;
 
-/// Reports kinds that couldn't be searched although they may have objects of the application. Such kinds
-/// block a deletion, because the deletion would otherwise remove the application and leave the objects
-/// behind. Namespaces other than the application's own aren't reported. If the locations of all objects are
-/// known (`is_known`), the search can only miss hooks of earlier syncs.
+/// Reports kinds that couldn't be searched although they may have objects of the application. They block a
+/// deletion, which would otherwise remove the application and leave the objects behind. Namespaces other than
+/// the application's own aren't reported. If the locations of all objects are known (`is_known`), the search
+/// can only miss hooks of earlier syncs.
 pub(super) fn report_unsearched_kinds(
     request: &SyncRequest,
     query: &LiveQuery,
@@ -33,7 +33,7 @@ pub(super) fn report_unsearched_kinds(
     if blind.is_empty() {
         return;
     }
-    // A search that failed for another reason than missing permissions may succeed later.
+    // Unless permissions are missing, a failed search may succeed later.
     let is_final = blind.iter().all(|one| !one.missing_rights.is_empty());
     let (severity, meaning) = match (deletes, is_known && is_final) {
         (true, false) => {

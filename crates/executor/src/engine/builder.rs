@@ -26,8 +26,8 @@ use crate::ids::{IdSource, Ids, random_ids};
 use crate::log::{Log, LogFailure};
 use crate::output::OutputLimits;
 
-/// Maximum number of operations that keep their manifests in memory while they are waiting to be planned.
-/// Other operations read their manifests from the log again.
+/// Maximum number of operations that keep their manifests in memory while waiting for their plan. All others
+/// read them from the log again.
 const SUBMITTED_IN_MEMORY_MAX: usize = 16;
 
 /// Builder for an engine.
@@ -91,7 +91,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the source of ids, for tests. [default: random UUIDv7]
+    /// Sets the source of IDs, for tests. [default: random UUIDv7]
     #[must_use]
     pub fn ids(mut self, ids: IdSource) -> Self {
         self.ids = ids;
@@ -105,8 +105,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the identity of this engine, such as `ann on build-7`. Claims record the identity as their
-    /// holder. [default: requester of each operation]
+    /// Sets the identity of this engine, such as `ann on build-7`. Claims record it as their holder.
+    /// [default: requester of each operation]
     #[must_use]
     pub fn worker(mut self, worker: impl Into<String>) -> Self {
         self.worker = worker.into();
@@ -160,21 +160,21 @@ impl EngineBuilder {
         self
     }
 
-    /// Adds a notifier. The notifier receives every event that is recorded after the start of the engine, in
-    /// order within each operation.
+    /// Adds a notifier, which receives every event recorded after the start of the engine, in order within
+    /// each operation.
     ///
-    /// The notifier doesn't receive earlier events that were recorded but not delivered because the process
-    /// crashed. To receive these events as well, use [`EngineBuilder::notifier_after`].
+    /// It misses earlier events that were recorded but not delivered because the process crashed. Use
+    /// [`EngineBuilder::notifier_after`] to receive those as well.
     #[must_use]
     pub fn notifier(mut self, notifier: ActorRef<Event>) -> Self {
         self.notifiers.push((notifier, None));
         self
     }
 
-    /// Adds a notifier that has already received events from an earlier process. The notifier receives all
-    /// other events, starting with those in the log. If a notifier stores the [`EventCursor`] as durably as
-    /// its own results, it receives each event at least once, even across crashes. The engine logs a warning
-    /// about events that have been compacted in the meantime.
+    /// Adds a notifier that has already received events from an earlier process. It receives all others,
+    /// starting with those in the log. A notifier that stores the [`EventCursor`] as durably as its own
+    /// results receives each event at least once, even across crashes. Events that have been compacted in the
+    /// meantime are logged as a warning.
     #[must_use]
     pub fn notifier_after(mut self, notifier: ActorRef<Event>, seen: EventCursor) -> Self {
         self.notifiers.push((notifier, Some(seen)));
@@ -189,16 +189,15 @@ impl EngineBuilder {
         self
     }
 
-    /// Links the engine to one of the caller's supervisors. The supervisor is notified when the engine ends,
-    /// and the engine ends when the supervisor ends. All of the engine's actors are linked to the engine's
-    /// own supervisor.
+    /// Links the engine to one of the caller's supervisors. It is notified when the engine stops, and the
+    /// engine stops when it does. All of the engine's actors are linked to the engine's own supervisor.
     #[must_use]
     pub fn supervised_by(mut self, supervisor: ActorCell) -> Self {
         self.supervisor = Some(supervisor);
         self
     }
 
-    /// Starts the actors. Open operations in the log remain unchanged until a caller resumes them.
+    /// Starts the actors. Open operations in the log are left alone until a caller resumes them.
     pub async fn start(self) -> Result<Engine, EngineError> {
         if let Some(error) = self.name_error {
             return Err(error);

@@ -26,7 +26,7 @@ impl Engine {
     }
 
     /// Returns the number of entries about operations in this engine's memory. Finished operations are
-    /// included only if they are among the most recent ones.
+    /// included only if they are recent.
     pub async fn entries_in_memory(&self) -> Result<usize, EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::Entries { reply }).await
     }
@@ -89,9 +89,9 @@ impl Engine {
     }
 
     /// Returns an operation's events after the given sequence number (0 for all events): first the events in
-    /// the log, then live events, without gaps or repetitions. The stream ends when the operation ends. The
-    /// operation doesn't have to be running. If events are missing because they were compacted, the stream
-    /// reports this.
+    /// the log, then live events, without gaps or repetitions. The stream ends with the operation, which
+    /// doesn't have to be running. Events that are missing because they were compacted are reported on the
+    /// stream.
     pub async fn events(&self, operation: OperationId, after: u64) -> Result<EventStream, EngineError> {
         let events = EventStream::for_operation(&self.shared.log, &self.shared.broadcaster, operation, after);
         let is_known = || {
@@ -110,8 +110,8 @@ impl Engine {
 
     /// Returns the live output of a running operation's hooks, if the cluster serves logs. Starts with the
     /// last lines of the current hooks, followed by all new lines, including those of later hooks. Reading
-    /// the output doesn't affect the operation, and lines aren't recorded. A slow reader loses lines but is
-    /// informed of the number of lost lines.
+    /// the output doesn't affect the operation, and lines aren't recorded. A slow reader loses lines, and
+    /// learns how many.
     ///
     /// Returns [`EngineError::NotRunning`] if the operation isn't running, and
     /// [`EngineError::AlreadyFinished`] if it has finished.

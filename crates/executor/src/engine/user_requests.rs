@@ -18,8 +18,8 @@ impl Engine {
     }
 
     /// Ends a running operation in favor of another sync of its application, at a safe point where no hook
-    /// has to be stopped. If the operation can't be ended this way, the request is rejected. Returns once the
-    /// request is durable.
+    /// has to be stopped. The request is rejected if that isn't possible. Returns once the request is
+    /// durable.
     pub async fn supersede(
         &self,
         operation: OperationId,
@@ -45,9 +45,8 @@ impl Engine {
         self.send_request(operation, Input::ConfirmPrune { by: by.to_owned() }).await
     }
 
-    /// Approves a wave that is blocked by the `approval` gate. The wave is either specified by its number in
-    /// the plan, starting at 1, or it is the wave that is waiting for approval. Returns once the approval is
-    /// durable.
+    /// Approves a wave that is blocked by the `approval` gate. `wave` is its number in the plan, starting at
+    /// 1; by default, the wave that is waiting for approval. Returns once the approval is durable.
     pub async fn approve(
         &self,
         operation: OperationId,

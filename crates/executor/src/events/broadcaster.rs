@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 /// Number of batches that a slow listener may lag behind before it has to read the log instead.
 const CHANNEL_CAPACITY: usize = 256;
 /// Number of batches that a slow listener to a single operation may lag behind. There may be thousands of
-/// these listeners, and each buffer uses memory.
+/// them, and each buffer takes memory.
 const OPERATION_CHANNEL_CAPACITY: usize = 16;
 /// Number of operations with listeners above which unused channels are removed.
 const CHANNEL_CLEANUP_THRESHOLD: usize = 256;
@@ -28,8 +28,8 @@ pub(crate) struct EventBatch {
 /// Broadcasts durable events to all listeners.
 pub(crate) struct EventBroadcaster(Mutex<Option<Channels>>);
 
-/// Channels of the listeners. Each operation has its own channel, so that thousands of listeners can each
-/// follow one operation and wake up only for that operation's events.
+/// Channels of the listeners. Each operation has its own, so that thousands of listeners can each follow one
+/// operation and wake up only for its events.
 struct Channels {
     all: broadcast::Sender<Arc<EventBatch>>,
     by_operation: HashMap<OperationId, broadcast::Sender<Arc<EventBatch>>>,

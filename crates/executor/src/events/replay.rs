@@ -7,8 +7,8 @@ use tidegate_oplog::{History, LogError, OperationLog, TypedLog as _};
 /// Reason why events can't be delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum EventGap {
-    /// The oldest records of an open operation were compacted. The stream continues with the first remaining
-    /// record.
+    /// The oldest records of an open operation were compacted. The stream continues with the first that
+    /// remains.
     #[error("operation {operation}: events after number {after} and before {first} are no longer stored")]
     Compacted {
         /// Id of the requested operation.
@@ -70,7 +70,7 @@ pub enum MissingEvents {
     },
     /// The operation has finished, and the log contains only its summary.
     Removed,
-    /// The log has fewer records than requested, because it lost its end or is a different log.
+    /// The log has fewer records than requested: it lost its end, or is a different log.
     Ahead,
 }
 
@@ -86,8 +86,8 @@ impl Replay {
     }
 }
 
-/// Returns the logged events of an operation after the given record number. The number 0 returns all events.
-/// `None` if the log doesn't contain the operation.
+/// Returns the logged events of an operation after record number `after` (0 for all events). `None` if the
+/// log doesn't contain the operation.
 pub fn replay(
     log: &(impl OperationLog + ?Sized),
     operation: OperationId,

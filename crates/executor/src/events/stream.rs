@@ -17,8 +17,8 @@ use crate::log::run_blocking;
 /// Number of operations in a cursor above which the cursor drops operations that were removed from the log.
 const CURSOR_CLEANUP_THRESHOLD: usize = 4096;
 
-/// Position in the events of all operations: for each operation, the number of the last record seen. The
-/// consumer must store the cursor as durably as its own results.
+/// Position in the events of all operations: for each operation, the number of the last record seen.
+/// Consumers must store it as durably as their own results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EventCursor(BTreeMap<OperationId, u64>);
@@ -29,14 +29,13 @@ impl EventCursor {
         self.advance(event.operation, event.sequence);
     }
 
-    /// Records all events of an operation up to the given number as seen. Has no effect if the number is
-    /// lower than the recorded one.
+    /// Marks all events of an operation up to `sequence` as seen. Never moves backwards.
     pub fn advance(&mut self, operation: OperationId, sequence: u64) {
         let seen = self.0.entry(operation).or_default();
         *seen = sequence.max(*seen);
     }
 
-    /// Removes operations that are no longer in the log, because there won't be any more events for them.
+    /// Removes operations that are no longer in the log, for which no more events will follow.
     #[must_use]
     pub fn retain_logged(mut self, recorded: &Self) -> Self {
         self.0.retain(|operation, _| recorded.0.contains_key(operation));
@@ -62,9 +61,9 @@ enum OperationFilter {
     All,
 }
 
-/// Events of one operation or of all operations. Each event after the given position is delivered once, in
-/// order within each operation. Unavailable events are reported. A slow reader neither loses events nor
-/// delays other readers, because it reads the log instead.
+/// Events of one operation or of all operations. Each event after the starting position is delivered once, in
+/// order within each operation. Unavailable events are reported. A slow reader falls back to the log, so it
+/// neither loses events nor delays others.
 pub struct EventStream {
     filter: OperationFilter,
     log: Log,
@@ -79,7 +78,7 @@ pub struct EventStream {
     /// Number of operations in the cursor above which the cursor drops operations that were removed from the
     /// log.
     cleanup_threshold: usize,
-    /// True if no more events will follow the events that are ready.
+    /// True if no more events will follow those that are ready.
     is_over: bool,
 }
 
@@ -123,8 +122,8 @@ impl EventStream {
         }
     }
 
-    /// Returns the next event. `None` if no more events will follow because the operation has finished or the
-    /// engine has stopped. This method is cancel safe.
+    /// Returns the next event, or `None` once the operation has finished or the engine has stopped. This
+    /// method is cancel safe.
     pub async fn next(&mut self) -> Option<Result<Event, EventGap>> {
         loop {
             if let Some(next) = self.ready.pop_front() {

@@ -14,8 +14,8 @@ pub(crate) use self::object_watches::{ClusterConnection, ObjectWatches};
 /// Prefix of the names of gates with an expression.
 pub(crate) const CEL_PREFIX: &str = "cel:";
 
-/// Reports the result of the expression, both now and after each change to the objects, for as long as the
-/// future is polled.
+/// Reports the result of the expression, now and after each change to the objects, for as long as the future
+/// is polled.
 pub(super) async fn watch_gate(
     gate: &CelGate,
     objects: &ObjectWatches,
@@ -39,8 +39,7 @@ pub(super) async fn watch_gate(
     }
 }
 
-/// Evaluates a view. `None` if there is no view yet. Evaluating an expression can be slow, so it runs on a
-/// blocking thread.
+/// Evaluates a view on a blocking thread, because expressions can be slow. `None` if there is no view yet.
 async fn evaluate_view(demand: &CompiledGate, view: View) -> Option<Verdict> {
     let shown = match view {
         View::Pending => return None,

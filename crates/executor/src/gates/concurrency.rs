@@ -4,8 +4,8 @@
 //! Slots are recorded in the log. An operation has a slot from the moment the gate opens until the
 //! operation's state no longer contains the slot (`State::places`). This module only assigns free slots in
 //! the order of the requests, and tracks assignments that aren't recorded yet. A slot becomes free again once
-//! its release is durable, so a crash can't cause the limit to be exceeded. All slots that a wave needs are
-//! assigned at once.
+//! its release is durable, so that a crash can't lead to more operations than the limit. All slots that a
+//! wave needs are assigned at once.
 //!
 //! ```text
 //! request ─▶ queue ─▶ assigned (reported, not recorded yet) ─▶ recorded (durable) ─▶ free
@@ -27,7 +27,7 @@ const NOT_NEXT: &str = "other operations of the group are ahead in the queue";
 /// Reason for waiting if only some of the slots that the operation needs are free.
 const NOT_ALL: &str = "the wave needs a free slot in each of its groups, but another group is full";
 
-/// Reports a verdict to a gate. The callback is called under a lock, so it must not call this module.
+/// Reports a verdict to a gate. Called under a lock, so it must not call back into this module.
 pub(crate) type VerdictCallback = Box<dyn Fn(Verdict) + Send>;
 
 /// Identity of a request in the queue.
@@ -77,7 +77,7 @@ struct GroupsState {
     /// Waiting operations, in the order of their requests.
     queue: Vec<QueuedRequest>,
     tickets: u64,
-    /// True once the slots in the log are known. Before then, no slots are assigned.
+    /// True once the slots in the log are known. Until then, no slots are assigned.
     is_known: bool,
 }
 
@@ -121,14 +121,12 @@ impl GroupRequest {
 
 impl Groups {
     fn lock(&self) -> MutexGuard<'_, GroupsState> {
-        // If a panic occurs while the lock is held, at worst a waiting operation is delayed until the next
-        // change.
+        // At worst, a panic under the lock delays a waiting operation until the next change.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request to the queue: the operation's next wave needs a slot in every group in `all`, and
-    /// `group` is one of these groups. Verdicts are reported through `report` once [`Groups::set_limit`] has
-    /// been called.
+    /// Adds a request to the queue: the operation's next wave needs a slot in every group in `all`, including
+    /// `group`. Verdicts are reported through `report` once [`Groups::set_limit`] has been called.
     pub fn request_place(
         &self,
         (operation, application): (OperationId, &str),
@@ -140,7 +138,7 @@ impl Groups {
         inner.places_of(operation, application).is_local = true;
         let want = GroupRequest { limit: None, report, last_verdict: None };
         if let Some(waiting) = inner.queue.iter_mut().find(|waiting| waiting.operation == operation) {
-            // The request is a repetition, so the operation may already have its slots.
+            // The request is a duplicate, so the operation may already have its slots.
             waiting.is_assigned = false;
             waiting.groups.insert(group.to_owned(), Some(want));
             return waiting.ticket;
@@ -154,7 +152,7 @@ impl Groups {
         ticket
     }
 
-    /// Sets the limit of a group for one request. If the limit can't be determined, sets the reason instead.
+    /// Sets the limit of a group for one request, or the reason why it can't be determined.
     pub fn set_limit(&self, ticket: Ticket, group: &str, limit: Result<usize, String>) {
         let mut inner = self.lock();
         let waiting = inner.queue.iter_mut().find(|waiting| waiting.ticket == ticket);
@@ -221,7 +219,7 @@ impl Groups {
         self.lock().is_known
     }
 
-    /// Adds the slots recorded in the log. Reports from this engine's actors are newer and take precedence.
+    /// Adds the slots recorded in the log. Reports from this engine's actors are newer, and take precedence.
     pub fn load_places(&self, recorded: impl IntoIterator<Item = RecordedPlaces>) {
         let mut inner = self.lock();
         for RecordedPlaces { operation, application, places } in recorded {

@@ -1,4 +1,4 @@
-//! Evaluation of gates by using the definitions stored with the operation.
+//! Evaluation of gates according to the definitions stored with the operation.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ pub(crate) struct GateEnvironment<'a> {
     pub connection: Option<&'a ClusterConnection>,
 }
 
-/// Reports the state of a gate, both now and after each change, for as long as the future is polled. A gate
-/// is closed if it can't be evaluated or if its evaluation panics.
+/// Reports the state of a gate, now and after each change, for as long as the future is polled. A gate that
+/// can't be evaluated, or panics, is closed.
 pub(crate) async fn watch_defined_gate(
     subject: &GateSubject,
     definitions: &GateDefinitions,

@@ -76,7 +76,7 @@ impl GateDefinitions {
         group.check().map(|()| group.limit)
     }
 
-    /// Returns true if this is the name of a gate that is evaluated by using the gate definitions.
+    /// Returns true if this is the name of a gate that is evaluated according to the gate definitions.
     pub(crate) fn can_evaluate(gate: &str) -> bool {
         [WINDOW_PREFIX, HTTP_PREFIX, CEL_PREFIX].iter().any(|kind| gate.starts_with(kind))
     }

@@ -21,7 +21,7 @@ pub(crate) const HTTP_PREFIX: &str = "http:";
 
 /// Maximum delay after an unusable response, unless the interval is longer.
 const RETRY_MAX: Duration = Duration::from_secs(300);
-/// Delay after the first unusable response. The delay doubles with each additional unusable response.
+/// Delay after the first unusable response. It doubles with each further unusable response.
 const RETRY_MIN: Duration = Duration::from_secs(2);
 
 /// Reports the endpoint's verdicts for as long as the future is polled.
@@ -40,7 +40,7 @@ pub(super) async fn poll_gate(
     }
 }
 
-/// Polls the endpoint. Polling continues after a yes, because other gates may block the wave for a long time.
+/// Polls the endpoint, even after a yes, because other gates may block the wave for a long time.
 async fn poll_endpoint<A: Future<Output = EndpointAnswer>>(
     question: &EndpointRequest,
     seed: impl std::hash::Hash,
@@ -70,7 +70,7 @@ fn poll_delay(interval: Duration, silent: u32) -> Duration {
     }
 }
 
-/// Adds a jitter of up to one fifth, so that operations don't keep polling at the same moments.
+/// Adds a jitter of up to one fifth, so that operations don't keep polling in lockstep.
 fn add_jitter(wait: Duration, seed: impl std::hash::Hash, round: u64) -> Duration {
     let mut hasher = DefaultHasher::new();
     (seed, round).hash(&mut hasher);

@@ -10,13 +10,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::extensions::{ANSWER_TIMEOUT, GateReply, GateRequest};
 
-/// Minimum time between two requests to the same gate, even if the gate asks for a shorter time.
+/// Minimum time between two requests to the same gate, even if it asks for less.
 const POLL_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Time that the engine waits for a late verdict from a gate before it sends another request.
+/// Maximum time to wait for a late verdict before the gate is asked again.
 const LATE_ANSWER_WAIT: Duration = Duration::from_secs(60);
 
-/// Asks a gate and reports all its verdicts for as long as the future is polled. Every error becomes a closed
-/// verdict with a reason.
+/// Asks a gate and reports all its verdicts for as long as the future is polled. Errors become closed
+/// verdicts with a reason.
 pub(crate) async fn poll_registered_gate(
     name: &str,
     gate: Option<&ActorRef<GateRequest>>,
@@ -28,7 +28,7 @@ pub(crate) async fn poll_registered_gate(
         let problem = gate_error(name);
         let unregistered = || format!("no gate named {name} is registered with this engine");
         reporter.report_verdict(closed_verdict(problem.unwrap_or_else(unregistered)));
-        // All gates are registered before the engine starts, so retrying doesn't help.
+        // All gates are registered before the engine starts, so retrying won't help.
         return;
     };
     loop {
@@ -46,7 +46,7 @@ fn closed_verdict(reason: String) -> Verdict {
     Verdict::Closed { reason, ask_again_after: GATE_RETRY_INTERVAL }
 }
 
-/// Reporter of a gate's verdicts, which skips repetitions of the last verdict.
+/// Reporter of a gate's verdicts, skipping repetitions.
 struct VerdictReporter<'a, T> {
     name: &'a str,
     report: T,

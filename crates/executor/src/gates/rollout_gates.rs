@@ -27,9 +27,9 @@ pub struct StepGateRequest {
     pub destination: Destination,
 }
 
-/// Evaluates a gate for a step by using the gate definitions, and reports all verdicts for as long as the
-/// future is polled. Returns if no more verdicts can follow, because the name is undefined or the gate never
-/// opens for a step. Sync windows treat a step as automated.
+/// Evaluates a gate for a step according to the gate definitions, and reports all verdicts for as long as the
+/// future is polled. Returns once no more verdicts can follow, because the name is undefined or the gate
+/// never opens for a step. Sync windows treat a step as automated.
 pub(crate) async fn evaluate_step_gate(
     shared: &EngineContext,
     question: &StepGateRequest,

@@ -35,8 +35,7 @@ pub fn load_time_zone(name: &str) -> Result<TimeZoneRules, String> {
     TimeZoneRules::from_tzif(name, &rules)
 }
 
-/// Decides whether a wave may start now. Returns the decision and the time at which it must be evaluated
-/// again.
+/// Decides whether a wave may start now, and when to evaluate that again.
 pub(crate) fn evaluate_windows(
     name: &str,
     windows: &[ParsedWindow],

@@ -1,7 +1,6 @@
 //! The actor for one machine: a mailbox around the machine's runner.
 //!
-//! The actor's own state is expendable: the actor may end at any time, and the next actor continues from the
-//! log.
+//! The actor's own state is expendable: it may stop at any time, and its successor continues from the log.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::engine_context::EngineContext;
 use crate::inbox::Inbox;
 use crate::log::{AppendFailure, LogActorFailed};
 
-/// Factory that creates the effects for each actor of a machine.
+/// Creates the effects for each actor of a machine.
 pub(super) type EffectsFactory<W> = Arc<dyn Fn() -> W + Send + Sync>;
 
 /// Initial state of an actor.
@@ -51,8 +50,8 @@ pub(super) struct MachineState<W: MachineEffects> {
     handle: Arc<MachineHandle<W::Machine>>,
     inbox: Inbox<W::Machine, ActorMessage>,
     runner: Runner<W::Machine, EngineEffects<W>>,
-    /// True once the recovered state has been published. A new actor publishes the state again, because the
-    /// previous actor may have failed before doing so.
+    /// True once the recovered state has been published. Each new actor publishes it again, because its
+    /// predecessor may have failed before doing so.
     is_published: bool,
     /// True once the machine's end has been reported to the supervisor.
     has_ended: bool,
@@ -78,7 +77,7 @@ impl<W: MachineEffects> Actor for MachineActor<W> {
             Start::Recovered { driver, end_reason } => {
                 handle.set_durable_state(driver.state().clone());
                 let first = end_reason.map(W::Machine::abort_input).or_else(W::resume_input);
-                // Without a start input, process the alarm, so that the machine takes its first step.
+                // Without a start input, process the alarm to make the machine take its first step.
                 let first = first.map_or(Arrival::Alarm, Arrival::Input);
                 (Runner::from_driver(*driver, effects), Some(first))
             }
@@ -109,7 +108,7 @@ impl<W: MachineEffects> Actor for MachineActor<W> {
             RunnerError::Driver(error) => error.into(),
             RunnerError::Append(failure) => failure,
         })?;
-        // Publish only after the step, so that effects that panic don't prevent writes.
+        // Publish only after the step, so that panicking effects don't prevent writes.
         if let Some(durable) = unshown {
             state.runner.effects_mut().publish(durable);
         }
@@ -145,7 +144,7 @@ impl<W: MachineEffects> MachineState<W> {
             let now = self.now();
             match self.runner.process(arrival, now) {
                 Ok(()) => {}
-                // The sender of the input isn't waiting for a reply, so only log the rejection.
+                // The sender isn't waiting for a reply, so just log the rejection.
                 Err(DriverError::Rejected(rejection)) => {
                     tracing::warn!(machine = %self.handle.name(), %rejection, "a message was rejected");
                 }

@@ -21,18 +21,18 @@ use crate::error::EngineError;
 use crate::log::run_blocking;
 
 impl Engine {
-    /// Runs a machine. If the log contains a machine with this id, resumes that machine and ignores
-    /// `start_input`. If the machine is already running or has finished, returns a handle to it. Otherwise
-    /// starts a new machine with `start_input`, which is durable when this function returns. `work` creates
-    /// the effects for each of the machine's actors.
+    /// Runs a machine. If the log contains a machine with this ID, resumes it and ignores `start_input`. If
+    /// it is already running or has finished, returns a handle to it. Otherwise, starts a new machine with
+    /// `start_input`, which is durable when this returns. `work` creates the effects for each of the
+    /// machine's actors.
     ///
-    /// The id comes from [`Engine::next_id`]. The caller must record the id in order to find the machine
-    /// again. Some machines require an input when they are resumed; see [`MachineEffects::resume_input`].
+    /// The ID comes from [`Engine::next_id`]. Record it in order to find the machine again. Some machines
+    /// require an input when they are resumed; see [`MachineEffects::resume_input`].
     ///
     /// # Errors
     ///
     /// Returns an error if the log doesn't contain the machine and `start_input` is `None`, or if the machine
-    /// rejects `start_input`. Also returns an error if another machine has this id, the log can't be read or
+    /// rejects `start_input`. Also returns an error if another machine has this ID, the log can't be read or
     /// written, or the engine is shutting down.
     pub async fn run_machine<W: MachineEffects>(
         &self,
@@ -64,7 +64,7 @@ impl Engine {
             log_failed: Box::new(log_failed),
         };
         let above = self.supervisor.get_cell();
-        // If the spawn fails, the registry entry is released and the handle reports the failure.
+        // If the spawn fails, the registry entry is dropped and the handle reports the failure.
         let _ = MachineSupervisor::<W>::spawn_linked(None, MachineSupervisor::new(), arguments, above).await;
         RunningMachine::wait_until_started(handle).await
     }
@@ -78,8 +78,8 @@ impl Engine {
     }
 
     /// Returns the durable state of a machine, whether or not it is running. `None` if the log doesn't
-    /// contain the id. If the machine has finished, the log may contain only its summary. The function then
-    /// returns an error, but [`Engine::list_machines`] returns the summary.
+    /// contain the ID. If only the summary of a finished machine is left, returns an error;
+    /// [`Engine::list_machines`] still returns the summary.
     pub async fn machine_state<M: DurableMachine>(
         &self,
         id: impl Into<StreamId>,

@@ -1,4 +1,4 @@
-//! Effects of one machine. Its commands go to its [`MachineEffects`], and its events go to the engine's log.
+//! Effects of one machine: commands go to its [`MachineEffects`], and events to the engine's log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(super) struct EngineEffects<W: MachineEffects> {
     alarm: Alarm,
     /// State that becomes durable once the batch in flight has been written.
     pending_state: Option<<W::Machine as Machine>::State>,
-    /// Sender that is dropped together with the actor, which ends the actor's background work.
+    /// Dropped together with the actor, which stops its background work.
     _alive: watch::Sender<()>,
 }
 
@@ -51,8 +51,8 @@ impl<W: MachineEffects> EngineEffects<W> {
         }
     }
 
-    /// Publishes a durable state. Stores the state before notifying the effects, so that a caller that then
-    /// queries the state receives it. There may never be another notification.
+    /// Publishes a durable state. It is stored before the effects are notified, so that a caller that then
+    /// queries the state gets it: there may never be another notification.
     pub fn publish(&mut self, durable: <W::Machine as Machine>::State) {
         self.handle.set_durable_state(durable.clone());
         self.effects.publish_state(&durable);
@@ -104,7 +104,7 @@ impl<W: MachineEffects> Effects<W::Machine> for EngineEffects<W> {
         let summary = W::summary(state).ok_or("a machine that has not started cannot be written")?;
         let events = AppendOf::new(self.handle.id, batch.first_sequence, batch.events, summary);
         let append = AppendOf { snapshot: batch.snapshot, ..events };
-        // Keep a copy of the state. By the time it is durable, the current state may include later events.
+        // Keep a copy: by the time the state is durable, the current state may include later events.
         self.pending_state = Some(state.clone());
         let inbox = self.inbox.clone();
         let tell = Box::new(move |result| inbox.push_write_result(result));

@@ -42,10 +42,10 @@ pub enum MachineError {
         /// Error from the machine's actor or from its log.
         reason: String,
     },
-    /// A machine of another kind is running under this id.
+    /// A machine of another kind is running under this ID.
     #[error("{id} is already running, but its kind is not {wanted}; use a different id")]
     IdInUse {
-        /// The id.
+        /// The ID.
         id: StreamId,
         /// Kind of the requested machine.
         wanted: tidegate_model::StreamKind,

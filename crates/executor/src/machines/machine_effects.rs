@@ -6,8 +6,8 @@ use tidegate_oplog::Summary;
 
 use super::machine_sender::MachineSender;
 
-/// A machine whose events and state can be stored in the log. This trait is implemented for every [`Machine`]
-/// that has such events.
+/// A machine whose events and state can be stored in the log. Implemented for every [`Machine`] with such
+/// events.
 pub trait DurableMachine: Machine<Event: StreamRecords<Snapshot = <Self as Machine>::State>> {}
 
 impl<M: Machine<Event: StreamRecords<Snapshot = <M as Machine>::State>>> DurableMachine for M {}
@@ -18,16 +18,16 @@ pub type SummaryOf<M> = Summary<<<M as Machine>::Event as StreamRecords>::Detail
 /// Effects of a machine. The engine provides everything else: the log, the runner, timers, recovery and
 /// restarts.
 ///
-/// The machine's actor calls these functions one at a time, and the functions must not block. Work that takes
-/// time must run elsewhere, for example in [`MachineSender::spawn`], and report its results through the
+/// The machine's actor calls these functions one at a time, and they must not block. Work that takes time
+/// must run elsewhere, for example in [`MachineSender::spawn`], and report its results through the
 /// [`MachineSender`]. If a function panics, the actor fails, and the next actor starts from the log with new
 /// effects.
 ///
-/// When the actor ends for any reason, the effects are dropped, without calls to
-/// [`end_subscription`](Self::end_subscription) for their subscriptions. All work that the effects have
-/// started must then stop. Outstanding commands start again when the machine is resumed.
+/// When the actor stops, for whatever reason, the effects are dropped without calls to
+/// [`end_subscription`](Self::end_subscription). All work that they have started must then stop. Outstanding
+/// commands start again when the machine is resumed.
 pub trait MachineEffects: Send + 'static {
-    /// Machine that these effects belong to.
+    /// The machine that has these effects.
     type Machine: DurableMachine;
 
     /// Returns the summary that is logged for a machine in this state. `None` before the machine has started.

@@ -53,7 +53,7 @@ pub(super) enum EndReason {
     Failed(MachineError),
 }
 
-/// Handle to a machine, which exists from the first request for the machine until the machine ends.
+/// Handle to a machine, which exists from the first request for the machine until it ends.
 pub(super) struct MachineHandle<M: Machine> {
     pub id: StreamId,
     pub clock: Arc<dyn Clock>,
@@ -66,7 +66,7 @@ pub(super) struct MachineHandle<M: Machine> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The values are replaced as a whole, so a panic can't leave a partial change behind.
+    // Values are replaced as a whole, so a panic can't leave a partial change behind.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -91,16 +91,16 @@ impl<M: Machine> MachineHandle<M> {
         let _ = self.supervisor.set(supervisor);
     }
 
-    /// Sends a message to the machine's supervisor. If the supervisor doesn't exist yet, the message is lost.
-    /// A lost message is harmless, because a new supervisor itself checks whether it may start.
+    /// Sends a message to the machine's supervisor. If there is none yet, the message is lost, which is
+    /// harmless because a new supervisor itself checks whether it may start.
     pub fn send(&self, message: SupervisorMessage<M>) {
         if let Some(supervisor) = self.supervisor.get() {
             let _ = supervisor.send_message(message);
         }
     }
 
-    /// Sets the inbox of the next actor. Also moves the external inputs that have arrived since the last
-    /// actor failed into this inbox.
+    /// Sets the inbox of the next actor, and moves the external inputs into it that have arrived since the
+    /// last actor failed.
     pub fn replace_inbox(&self, inbox: &Inbox<M, ActorMessage>) {
         let mut known = lock(&self.inbox);
         let left = known.take_all().into_iter().filter(|arrival| matches!(arrival, Arrival::Input(_)));
@@ -132,7 +132,7 @@ impl<M: Machine> MachineHandle<M> {
         matches!(*self.status.borrow(), ExecutionStatus::Starting)
     }
 
-    /// Sets the execution status unless the machine has ended.
+    /// Sets the execution status, unless the machine has already ended.
     pub fn set_status(&self, status: ExecutionStatus<M>) {
         self.status.send_if_modified(|known| {
             let changes = !matches!(known, ExecutionStatus::Ended(_));
@@ -150,7 +150,7 @@ impl<M: Machine> MachineHandle<M> {
     ) -> ExecutionStatus<M> {
         let mut status = self.status.subscribe();
         let found = status.wait_for(is_awaited).await.map(|status| status.clone());
-        // The sender lives as long as this handle, so the channel is never closed.
+        // The sender lives as long as this handle, so the channel never closes.
         found.unwrap_or(ExecutionStatus::Ended(EndReason::Stopped))
     }
 

@@ -25,12 +25,12 @@ impl From<AppendFailure> for ActorMessage {
     }
 }
 
-/// Sender for the results of a machine's work: results of commands, and other inputs. A sender is cheap to
-/// clone and can be used from any task. Inputs are dropped if the machine has finished or its actor has
-/// failed. After a failure, outstanding commands start again.
+/// Sender for the results of a machine's work: results of commands, and other inputs. Cheap to clone and
+/// usable from any task. Inputs are dropped if the machine has finished or its actor has failed; after a
+/// failure, outstanding commands start again.
 pub struct MachineSender<M: Machine> {
     inbox: Inbox<M, ActorMessage>,
-    /// Closed once the actor has ended.
+    /// Closed once the actor has stopped.
     alive: watch::Receiver<()>,
 }
 
@@ -56,15 +56,14 @@ impl<M: Machine> MachineSender<M> {
         self.inbox.push_input(input);
     }
 
-    /// Reports that a subscription has ended. If the subscription is still outstanding, the engine starts it
-    /// again.
+    /// Reports that a subscription has ended. If it is still outstanding, the engine restarts it.
     pub fn end_subscription(&self, about: M::Subject) {
         self.inbox.push(Arrival::SubscriptionEnded(about));
     }
 
-    /// Spawns work that takes time. The work ends with the actor. If the work panics, the actor fails,
-    /// because the command would otherwise be in flight forever. The caller can abort the work earlier, for
-    /// example at the end of a subscription.
+    /// Spawns work that takes time. It is aborted when the actor stops. If it panics, the actor fails,
+    /// because the command would otherwise be in flight forever. The caller can abort it earlier, for example
+    /// at the end of a subscription.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let Self { inbox, mut alive } = self.clone();
         let task = tokio::spawn(async move {

@@ -14,7 +14,7 @@ use crate::engine_context::EngineContext;
 use crate::error::EngineError;
 use crate::log::{Log, run_blocking};
 
-/// Reads a machine from the log. First waits until all batches that were passed to the log have been written.
+/// Reads a machine from the log, after all batches handed to the log have been written.
 pub(super) async fn read_machine<M: DurableMachine>(
     shared: &EngineContext,
     id: StreamId,
@@ -42,7 +42,7 @@ pub(super) async fn read_machine<M: DurableMachine>(
     })
 }
 
-/// Returns the state of a machine according to its events. `None` if the log doesn't contain the id.
+/// Returns the state of a machine according to its events. `None` if the log doesn't contain the ID.
 pub(super) fn read_state<M: DurableMachine>(
     log: &Log,
     id: StreamId,

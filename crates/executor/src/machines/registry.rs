@@ -13,8 +13,8 @@ use super::error::MachineError;
 use super::machine_handle::{EndReason, ExecutionStatus, MachineHandle, machine_name};
 use super::message::SupervisorMessage;
 
-/// Maximum time that a graceful stop waits for commands in flight. Commands whose results were not recorded
-/// are executed again when the machine is resumed.
+/// Maximum time that a graceful stop waits for commands in flight. Those whose results aren't recorded by
+/// then are executed again when the machine is resumed.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Functions that all machines have, regardless of their types.
@@ -50,11 +50,11 @@ struct RegistryState {
     machines: BTreeMap<StreamId, Arc<dyn AnyMachine>>,
 }
 
-/// Running machines by id. Only one machine can run under an id at a time.
+/// Running machines by ID. Only one machine can run under an ID at a time.
 #[derive(Default)]
 pub(crate) struct MachineRegistry(Mutex<RegistryState>);
 
-/// Result of a registration: either the running machine or an entry for a new one.
+/// Result of a registration: the running machine, or an entry for a new machine.
 pub(super) enum Registration<M: Machine> {
     Existing(Arc<MachineHandle<M>>),
     New(RegistryEntry<M>),
@@ -71,13 +71,13 @@ impl MachineRegistry {
         self.lock().is_closed
     }
 
-    /// Returns the running machine with this id.
+    /// Returns the running machine with this ID.
     pub(super) fn find<M: Machine>(&self, id: StreamId) -> Option<Arc<MachineHandle<M>>> {
         let machine = Arc::clone(self.lock().machines.get(&id)?);
         machine.into_any().downcast().ok()
     }
 
-    /// Returns the machine with this id, or an entry for a new one.
+    /// Returns the machine with this ID, or an entry for a new machine.
     pub(super) fn register<M: Machine>(
         self: &Arc<Self>,
         id: StreamId,
@@ -124,7 +124,7 @@ impl MachineRegistry {
     }
 }
 
-/// Registry entry of a running machine. The entry is removed when the machine ends for any reason.
+/// Registry entry of a running machine, removed when the machine ends for whatever reason.
 pub(super) struct RegistryEntry<M: Machine> {
     registry: Arc<MachineRegistry>,
     pub handle: Arc<MachineHandle<M>>,
@@ -142,8 +142,7 @@ impl<M: Machine> RegistryEntry<M> {
 
 impl<M: Machine> Drop for RegistryEntry<M> {
     fn drop(&mut self) {
-        // The supervisor was stopped from outside, because either the engine has ended or the supervisor has
-        // failed.
+        // The supervisor was stopped from outside: the engine has stopped, or the supervisor has failed.
         self.end(EndReason::Failed(MachineError::Stopped { machine: self.handle.name() }));
     }
 }

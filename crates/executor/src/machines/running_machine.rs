@@ -10,8 +10,7 @@ use super::error::MachineError;
 use super::machine_handle::{EndReason, ExecutionStatus, MachineHandle};
 use super::message::{MachineMessage, SupervisorMessage};
 
-/// Handle to a running machine. The handle is cheap to clone, and the machine keeps running even if all
-/// clones are dropped.
+/// Handle to a running machine. Cheap to clone. The machine keeps running even if all clones are dropped.
 pub struct RunningMachine<M: Machine>(Arc<MachineHandle<M>>);
 
 impl<M: Machine> Clone for RunningMachine<M> {
@@ -29,14 +28,14 @@ impl<M: Machine> RunningMachine<M> {
         }
     }
 
-    /// Returns the id.
+    /// Returns the ID.
     pub fn id(&self) -> StreamId {
         self.0.id
     }
 
-    /// Sends an input without waiting. If the machine rejects the input, the input is dropped and a message
-    /// is logged. An input that isn't durable yet may be lost in a crash. For inputs that must not be lost,
-    /// use [`request`](Self::request).
+    /// Sends an input without waiting. If the machine rejects it, it is dropped and a message is logged. It
+    /// may also be lost in a crash before it is durable. Use [`request`](Self::request) for inputs that must
+    /// not be lost.
     pub fn send_input(&self, input: M::Input) {
         self.0.send_input(input);
     }
@@ -62,7 +61,7 @@ impl<M: Machine> RunningMachine<M> {
         {
             return answer;
         }
-        // The actor ended without a reply, so the request was either not processed or not recorded.
+        // The actor exited without a reply, so the request was either not processed or not recorded.
         let of_this = |status: &ExecutionStatus<M>| matches!(status, ExecutionStatus::Running(other) if other.get_id() == actor.get_id());
         match self.0.wait_for_status(|status| !of_this(status)).await {
             ExecutionStatus::Ended(EndReason::Failed(error)) => Err(error),

@@ -1,6 +1,6 @@
-//! The supervisor of one machine. The supervisor starts the machine's actor, restarts the actor from the log
-//! after failures as often as [`restarts`](crate::restarts) allows, and tracks when the machine ends. It is
-//! linked to the engine's supervisor and ends together with the engine's supervisor.
+//! The supervisor of one machine. It starts the machine's actor, restarts it from the log after failures as
+//! often as [`restarts`](crate::restarts) allows, and tracks when the machine ends. It is linked to the
+//! engine's supervisor, and stops together with it.
 
 use std::error::Error;
 use std::marker::PhantomData;
@@ -302,8 +302,8 @@ impl<W: MachineEffects> SupervisorState<W> {
         }
         let handle = &self.arguments.entry.handle;
         let end = match end {
-            // No caller has a handle yet, so no caller can have stopped the machine. The engine is therefore
-            // shutting down, and the start may not be durable.
+            // No caller has a handle yet that could have stopped the machine, so the engine is shutting down,
+            // and the start may not be durable.
             EndReason::Stopped if handle.is_starting() => {
                 EndReason::Failed(MachineError::ShuttingDown { machine: handle.name() })
             }

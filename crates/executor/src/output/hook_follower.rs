@@ -23,7 +23,7 @@ const POD_SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 const LATER_POD_SEARCH_INTERVAL: Duration = Duration::from_secs(5);
 /// Timeout of a pod search.
 const POD_SEARCH_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time to keep reading a hook's container output after the hook has ended.
+/// Maximum time to keep reading a hook's container output after it has finished.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 /// Maximum size of one hook's output per reader, in bytes.
 const HOOK_BYTES_MAX: usize = 8 << 20;
@@ -31,7 +31,7 @@ const HOOK_BYTES_MAX: usize = 8 << 20;
 const RETRY_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(5) };
 
-/// Follows a hook until the hook has ended and all output of its containers has been read.
+/// Follows a hook until it has finished and all output of its containers has been read.
 pub(super) async fn follow_hook(
     reader: Arc<Reader>,
     cluster: Arc<dyn Cluster>,
@@ -49,7 +49,7 @@ pub(super) async fn follow_hook(
         containers: JoinSet::new(),
     };
     loop {
-        // Read the flag before searching, so that the loop searches once more after the hook has ended.
+        // Read the flag before searching, so that the loop searches once more after the hook has finished.
         let is_last = *has_ended.borrow_and_update();
         if tokio::time::timeout(POD_SEARCH_TIMEOUT, following.find_containers()).await.is_err() {
             tracing::debug!(hook = %following.key, "the pods of a hook were not found in time");
@@ -170,7 +170,7 @@ impl ByteBudget {
         Self(AtomicUsize::new(bytes))
     }
 
-    /// Takes the given number of bytes from the budget. Returns false if not enough bytes are left.
+    /// Takes `bytes` from the budget. Returns false if there aren't enough left.
     fn take(&self, bytes: usize) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }

@@ -20,7 +20,7 @@ use crate::events::EventBatch;
 
 /// Minimum time between two queries for the running hooks.
 const QUERY_INTERVAL_MIN: Duration = Duration::from_millis(200);
-/// Maximum time to keep reading hook output after the operation has ended.
+/// Maximum time to keep reading hook output after the operation has finished.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Source of an operation's running hooks.
@@ -46,7 +46,7 @@ pub(crate) fn follow_operation(
     HookOutput { queue, task: following.abort_handle() }
 }
 
-/// Ends the reader's queue when the task ends for any reason.
+/// Ends the reader's queue when the task exits, for whatever reason.
 struct QueueEndGuard(Arc<Queue>);
 
 impl Drop for QueueEndGuard {
@@ -100,7 +100,7 @@ async fn follow_hooks(
             Ok(now) => running = Some(now),
             // The operation's actor is restarting. A notification will follow.
             Err(EngineError::Restarted { .. }) => {}
-            // The operation may have ended in the meantime.
+            // The operation may have finished in the meantime.
             Err(EngineError::NotRunning { .. }) => break,
             Err(_) => return,
         }

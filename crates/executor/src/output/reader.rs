@@ -23,8 +23,7 @@ pub(super) struct Reader {
     container_permits: Arc<Semaphore>,
     /// Mask for the operation's Secrets.
     mask: OnceCell<Arc<Mask>>,
-    /// Notes that have already been reported, each about one hook or about all hooks. Each note is reported
-    /// only once.
+    /// Notes that have already been reported, each about one hook or about all hooks. None is reported twice.
     reported_notes: Mutex<BTreeSet<(Option<ObjectKey>, String)>>,
 }
 
@@ -45,7 +44,7 @@ impl Reader {
         }
     }
 
-    /// Loads the mask. Returns false if that fails. Without the mask, no output may be shown.
+    /// Loads the mask. Returns false if that fails, in which case no output may be shown.
     pub async fn load_mask(&self, targets: Digest) -> bool {
         let read = || async { manifests::read_mask(&self.shared.log, targets).await.ok_or(()) };
         let is_known = self.mask.get_or_try_init(read).await.is_ok();

@@ -1,6 +1,6 @@
-//! The watch of one kind: a list, a watch and regular reads, for as long as there are subscribers. A server
-//! ends each watch after a few minutes. The next watch continues from the resource version that the last
-//! watch reached. The objects are listed again only after an error.
+//! The watch of one kind: a list, a watch and regular reads, for as long as there are subscribers. Servers
+//! close each watch after a few minutes. The next watch continues from the resource version that the last
+//! reached; objects are relisted only after an error.
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -18,11 +18,11 @@ use super::watch_context::{WatchContext, place_of};
 
 /// Maximum time until a lost change is noticed.
 pub(super) const READ_INTERVAL: Duration = Duration::from_secs(15);
-/// Delay after a list or watch has failed or ended. The delay doubles, up to [`RETRY_MAX`], until a call
+/// Delay after a list or watch has failed or was closed. It doubles, up to [`RETRY_MAX`], until a call
 /// succeeds.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// Time without a successful response after which the cluster is reported as failing. Occasional failures
-/// aren't reported. The limit applies whether every call is refused immediately or the first call hangs.
+/// aren't reported. It doesn't matter if every call is refused immediately or the first call hangs.
 const FAILURE_REPORT_DELAY: Duration = Duration::from_millis(500);
 /// Maximum delay after a failed list or watch.
 const RETRY_MAX: Duration = Duration::from_secs(5);
@@ -46,8 +46,8 @@ pub(super) async fn run_kind_watch(
     }
 }
 
-/// Regularly reads the objects that have subscribers. These reads run separately from the watch, so that
-/// changes are reported while many objects are being read or a list hangs.
+/// Regularly reads the objects that have subscribers. Runs separately from the watch, so that changes are
+/// reported even while many objects are being read or a list hangs.
 async fn read_periodically(context: &WatchContext, gvk: &Gvk, table: &SubscriptionTable) {
     loop {
         tokio::time::sleep(READ_INTERVAL).await;
@@ -70,7 +70,7 @@ async fn watch_with_retries(context: &WatchContext, scope: &Scope, table: &Subsc
         WatchBackoff { delay: RETRY_MIN, call_started_at: context.clock.now(), failing_since: None };
     loop {
         match list_and_watch(context, scope, table, &mut failing).await {
-            // A server that ends each watch immediately must not cause a busy loop.
+            // Don't busy-loop if a server closes each watch immediately.
             Ok(()) => tokio::time::sleep(RETRY_MIN).await,
             Err(error) => {
                 tracing::debug!(kind = %scope.gvk, why = %error.kind, "watch ended; listing again");
@@ -82,7 +82,7 @@ async fn watch_with_retries(context: &WatchContext, scope: &Scope, table: &Subsc
                     );
                 }
                 // If no operation is waiting for any of the objects, changes may be observed late. Retry less
-                // often, because calls may keep failing, for example without watch permission.
+                // often then, because calls may keep failing, for example without watch permission.
                 let wait = if table.is_awaited() { failing.delay } else { READ_INTERVAL };
                 tokio::time::sleep(wait).await;
                 failing.delay = failing.delay.saturating_mul(2).min(RETRY_MAX);
@@ -103,7 +103,7 @@ async fn list_and_watch(
     while let Some(from) = version {
         version = watch_from(context, scope, table, (failing, from)).await?;
         if version.is_some() {
-            // A server that ends each watch immediately must not cause a busy loop.
+            // Don't busy-loop if a server closes each watch immediately.
             tokio::time::sleep(RETRY_MIN).await;
         }
     }
@@ -169,7 +169,7 @@ async fn watch_from(
     Ok(reached.resume_version())
 }
 
-/// Asks a health judge about the newest observation of one object. The task ends with the subscription.
+/// Asks a health judge about the newest observation of one object, for as long as the subscription lasts.
 pub(super) async fn run_health_judge(
     context: Arc<WatchContext>,
     name: String,

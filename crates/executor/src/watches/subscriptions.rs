@@ -11,11 +11,10 @@ use tokio::sync::{Notify, watch};
 
 use crate::inbox::Inbox;
 
-/// Minimum time that an object must be unhealthy before its pods are read. Most objects recover within this
-/// time.
+/// Minimum time that an object must be unhealthy before its pods are read. Most objects recover sooner.
 const UNHEALTHY_DELAY: Duration = Duration::from_secs(2);
-/// Delay before the pods of the same object are read again. The delay doubles for as long as the reason
-/// remains the same.
+/// Delay before the pods of the same object are read again. It doubles for as long as the reason stays the
+/// same.
 const REREAD_DELAY_MIN: Duration = Duration::from_secs(5);
 /// Maximum delay before the pods are read again.
 const REREAD_DELAY_MAX: Duration = Duration::from_secs(60);
@@ -41,8 +40,7 @@ pub(super) struct Subscriber {
     pub operation: OperationId,
     pub target: WatchTarget,
     pub inbox: Inbox,
-    /// Queue of objects that a health judge must evaluate before they are reported. Only the newest object
-    /// counts.
+    /// Queue of objects that a health judge must evaluate before they are reported. Only the newest counts.
     pub judge_queue: Option<watch::Sender<Option<JudgeInput>>>,
 }
 
@@ -52,8 +50,8 @@ impl Subscriber {
         match &self.target {
             WatchTarget::Task(task) => self.inbox.push_input(Input::Observed { task: *task, observation }),
             WatchTarget::Namespace(name) => {
-                // Report only an existing namespace that is being deleted. A missing namespace isn't
-                // reported, because the operation itself may still create it.
+                // Report only an existing namespace that is being deleted. A missing namespace may still be
+                // created by the operation itself.
                 if let ObservedState::Present { uid, resource_version, deleting, .. } = observation.seen {
                     let identity = Some(ObjectIdentity { uid, resource_version });
                     let namespace_observation =
@@ -71,8 +69,8 @@ impl Subscriber {
         }
     }
 
-    /// Reports that changes are no longer observed, or that they are observed again. Doesn't report missing
-    /// watch permission for namespaces, because they are read directly.
+    /// Reports that changes are no longer observed, or are observed again. Ignores missing watch permission
+    /// for namespaces, which are read directly.
     fn report_watch_failure(&self, trouble: Option<String>, since: Timestamp) {
         if self.is_waiting() {
             self.inbox.push_input(Input::WatchStatus { trouble, since });
@@ -178,13 +176,13 @@ impl SubscriptionTable {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that a source has been failing since the given time.
+    /// Records that a source is failing.
     pub fn record_failure(&self, seeing: ObservationSource, trouble: WatchFailure) {
         let since = trouble.since;
         self.report_change(seeing, Some(trouble), since);
     }
 
-    /// Records that a source is working again. Informs the operations that were informed of the failure.
+    /// Records that a source is working again, and informs the operations that knew of the failure.
     pub fn record_recovery(&self, seeing: ObservationSource, now: Timestamp) {
         self.report_change(seeing, None, now);
     }
@@ -225,7 +223,7 @@ impl SubscriptionTable {
             .min()
     }
 
-    /// Returns at most `most` objects whose pods must be read now.
+    /// Returns up to `most` objects whose pods must be read now.
     pub fn take_due_unhealthy(&self, now: Timestamp, most: usize) -> Vec<Place> {
         let mut places = self.lock_entries();
         let mut due: Vec<(&Place, &mut Box<UnhealthyState>)> = places
@@ -301,8 +299,7 @@ impl SubscriptionTable {
             }
             (Some(_), true) => {}
         }
-        // A deleted object may be created again under the same name, so only observations of an existing
-        // object are stored.
+        // A deleted object may be recreated, so store only observations of an existing object.
         entry.last_observation = matches!(seen, ObservedState::Present { .. }).then(|| seen.clone());
         entry.subscribers.clone()
     }

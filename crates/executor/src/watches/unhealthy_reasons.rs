@@ -7,8 +7,7 @@ use tidegate_model::{Gvk, Object};
 use super::subscriptions::{Place, SubscriptionTable};
 use super::watch_context::WatchContext;
 
-/// Maximum number of unhealthy objects in one scope that are read in one round. The remaining objects wait
-/// for the next round.
+/// Maximum number of unhealthy objects in a scope that are read per round. The rest wait for the next round.
 const OBJECTS_PER_ROUND: usize = 8;
 /// Minimum time between two rounds.
 const ROUND_INTERVAL_MIN: std::time::Duration = std::time::Duration::from_secs(2);
@@ -17,7 +16,7 @@ const PODS_MAX: usize = 2;
 
 /// Reads the reasons whenever an object in the scope has been unhealthy for a short time.
 pub(super) async fn read_reasons(context: &WatchContext, gvk: &Gvk, table: &SubscriptionTable) {
-    // Becomes false once permission to read events is denied, so that events aren't requested again.
+    // Once permission to read events is denied, don't request them again.
     let mut may_read_events = true;
     loop {
         match table.next_unhealthy_read() {
@@ -40,7 +39,7 @@ pub(super) async fn read_reasons(context: &WatchContext, gvk: &Gvk, table: &Subs
     }
 }
 
-/// Reads one object and reports why it is unhealthy. If the read fails, it is repeated in a later round.
+/// Reads one object and reports why it is unhealthy. A failed read is repeated in a later round.
 async fn read_reason(
     context: &WatchContext,
     gvk: &Gvk,
@@ -77,7 +76,7 @@ async fn read_reason(
     }
 }
 
-/// Returns the newest warning among the events about the given objects.
+/// Returns the newest warning among the events about these objects.
 async fn newest_warning(
     context: &WatchContext,
     objects: impl Iterator<Item = &Object>,

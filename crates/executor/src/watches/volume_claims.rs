@@ -28,8 +28,8 @@ fn is_progressing(observed: &ObservedState) -> bool {
     matches!(observed, ObservedState::Present { health: Some(health), .. } if health.status == HealthStatus::Progressing)
 }
 
-/// Returns true if the storage class binds volumes on first use. If the storage class can't be read, the
-/// claim's events are used instead.
+/// Returns true if the storage class binds volumes on first use. Falls back to the claim's events if the
+/// storage class can't be read.
 async fn is_waiting_for_consumer(
     (cluster, permits): (&dyn Cluster, &Semaphore),
     claim: &Object,

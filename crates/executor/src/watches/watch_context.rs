@@ -40,8 +40,8 @@ impl WatchContext {
         subscriber.report(Observation { at, seen: observed });
     }
 
-    /// Handles an object received from the watch. Expressions in the object's annotations may require more
-    /// than its metadata.
+    /// Handles an object received from the watch. Expressions in its annotations may require more than its
+    /// metadata.
     pub async fn handle_listed(&self, scope: &Scope, table: &SubscriptionTable, object: &Object) {
         let place = place_of(object);
         if scope.detail == Detail::Metadata
@@ -57,7 +57,7 @@ impl WatchContext {
     /// Reports to all subscribers of an object that the object exists.
     async fn report_present(&self, table: &SubscriptionTable, object: &Object) {
         let place = place_of(object);
-        // Don't evaluate the health of objects without subscribers, because most objects don't have any.
+        // Skip objects without subscribers; most don't have any.
         if !table.has_subscribers(&place) {
             return;
         }
@@ -89,7 +89,7 @@ impl WatchContext {
         }
     }
 
-    /// Reads one object. If the read fails, the object will be observed by the watch or the next read.
+    /// Reads one object. If that fails, the watch or the next read will observe it.
     pub async fn read_object(&self, gvk: &Gvk, place: &Place, table: &SubscriptionTable) {
         let Ok(permit) = self.permits.acquire().await else { return };
         let began = self.clock.now();
@@ -97,8 +97,8 @@ impl WatchContext {
         drop(permit);
         let now = self.clock.now();
         match &found {
-            // Report only a read that hung. If a read is refused immediately, the watch's own call is refused
-            // as well, and the watch reports the failure.
+            // Report only reads that hang. If a read is refused immediately, so is the watch's own call, and
+            // the watch reports the failure.
             Err(error) if error.kind.is_outage() && now.since(began) >= HANG_TIME => {
                 table.record_failure(
                     ObservationSource::Reads,
@@ -113,7 +113,7 @@ impl WatchContext {
             Ok(None) => Self::report_gone(began, table, place, None),
             Err(error) if error.kind == ErrorKind::NotFound => Self::report_gone(began, table, place, None),
             Err(error) => {
-                // The message isn't logged, because it may quote the request and is not masked here.
+                // Don't log the message, which may quote the request and isn't masked here.
                 tracing::debug!(kind = %gvk, name = place.1, why = %error.kind, "failed to read an awaited object");
             }
         }

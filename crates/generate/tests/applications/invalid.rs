@@ -86,7 +86,7 @@ fn a_specification_that_serve_refuses_is_rejected_with_the_line() {
             "syncPolicy: {retry: {backoff: {maxDuration: 3x}}}",
             "spec.syncPolicy: invalid retry.backoff.maxDuration",
         ),
-        ("syncPolicy: {retry: {backoff: {factor: 0}}}", "spec.syncPolicy: retry.backoff.factor 0 must be"),
+        ("syncPolicy: {retry: {backoff: {factor: 0}}}", "spec.syncPolicy: invalid retry.backoff.factor 0"),
         ("ignoreDifferences: [{kind: A, jsonPointers: [a]}]", "spec.ignoreDifferences: entry 1: "),
         ("ignoreDifferences: [{kind: A, jqPathExpressions: ['.a[']}]", "spec.ignoreDifferences: entry 1: "),
         ("source: {path: /apps}", "spec.source.path \"/apps\" is absolute"),

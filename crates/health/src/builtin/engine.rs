@@ -1,5 +1,5 @@
-//! Evaluation of a row for an object. Content of the wrong type is treated as absent, because rows read the
-//! statuses of third-party controllers. An object whose status isn't recognized is Progressing.
+//! Evaluation of a row for an object. Content of the wrong type counts as absent, because rows read the
+//! statuses of third-party controllers. An object with an unrecognized status is Progressing.
 
 use serde_json::Value;
 use tidegate_model::{Health, HealthStatus, Object};
@@ -11,10 +11,10 @@ use crate::generation;
 use crate::script::matches_pattern;
 use crate::verdict::first_non_blank;
 
-/// Health of an object, and the generation of the conditions that determined the health.
+/// Health of an object, and the generation of the conditions behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowAssessment {
-    /// Health. `None` if there is no health status to wait for.
+    /// The health, or `None` if there is no health status to wait for.
     pub health: Option<Health>,
     pub generation: Option<i64>,
     /// True if the object is Degraded only after the grace period, which starts at the condition's last
@@ -23,7 +23,7 @@ pub(crate) struct RowAssessment {
 }
 
 const NOT_REPORTED: &str = "Waiting for the status to be reported";
-/// Clause that applies if no clause of the row matches.
+/// Applies if none of the row's clauses match.
 static WAITING_CLAUSE: HealthClause = HealthClause {
     status: Some(HealthStatus::Progressing),
     has_grace_period: false,
@@ -31,7 +31,7 @@ static WAITING_CLAUSE: HealthClause = HealthClause {
     default_message: String::new(),
 };
 
-/// Returns the health of an object according to a row.
+/// Evaluates a row for an object.
 pub(crate) fn assess_row(row: &HealthRow, object: &Object) -> RowAssessment {
     let spec = object.generation();
     let behind = |seen: &i64| row.evidence != EvidenceKind::Once && *seen < spec;
@@ -53,7 +53,7 @@ pub(crate) fn assess_row(row: &HealthRow, object: &Object) -> RowAssessment {
     if clause.is_plain_default() {
         grounds = place.find_unmet_condition(row).unwrap_or(grounds);
     }
-    // A generation for the whole status takes precedence over the generations of single conditions.
+    // A generation for the whole status takes precedence over those of single conditions.
     if observed.is_none() && grounds.generation.as_ref().is_some_and(behind) {
         return waiting(grounds.generation);
     }
@@ -83,7 +83,7 @@ fn clause_message(
         words.into_iter().map(text).find(|text| !text.trim().is_empty()).unwrap_or_default()
     };
     let all = [grounds.message, of_status(), &clause.default_message, &grounds.description, NOT_REPORTED];
-    // A healthy object doesn't need messages about unmet conditions.
+    // A healthy object needs no messages about unmet conditions.
     let well = [grounds.message, &clause.default_message, &grounds.description, "Healthy"];
     let chosen = if clause.status == Some(HealthStatus::Healthy) {
         first_non_blank(&well)
@@ -189,8 +189,8 @@ impl<'a> EvaluationContext<'a> {
         }
     }
 
-    /// Returns the evidence for an unmet condition: a condition that the row requires for Healthy but that
-    /// the object doesn't meet.
+    /// Returns the evidence for an unmet condition: one that the row requires for Healthy but that isn't
+    /// fulfilled.
     fn find_unmet_condition(self, row: &HealthRow) -> Option<ClauseEvidence<'a>> {
         let well = row.clauses.iter().filter(|clause| clause.status == Some(HealthStatus::Healthy));
         let mut lacking =
@@ -205,13 +205,12 @@ impl<'a> EvaluationContext<'a> {
         self.conditions().find(|condition| condition_field(condition, "type") == kind).map(evidence_of)
     }
 
-    /// Returns true if a condition refers to an older generation of the object.
+    /// Returns true if a condition is about an older generation of the object.
     fn is_outdated(self, condition: &Value) -> bool {
         is_outdated(condition, newest_generation(self.object))
     }
 
-    /// Returns all conditions. Cluster API stores its newer conditions separately from the v1beta1
-    /// conditions.
+    /// Returns all conditions. Cluster API keeps its newer conditions apart from the v1beta1 ones.
     fn conditions(self) -> impl Iterator<Item = &'a Value> {
         let newer = self.status.pointer("/v1beta2/conditions");
         self.status.get("conditions").into_iter().chain(newer).filter_map(Value::as_array).flatten()
@@ -229,8 +228,8 @@ impl<'a> EvaluationContext<'a> {
         path.steps.iter().try_fold(self.value_at(path), step).filter(|value| !value.is_null())
     }
 
-    /// Returns a number: 0 for an absent field, the size of a list or map, and `None` for any other value.
-    /// `None` never matches.
+    /// Returns a number: 0 for an absent field, the size of a list or map, and `None`, which never matches,
+    /// for anything else.
     fn count_at(self, path: &Path) -> Option<i64> {
         count_of(self.value_at(path), &path.steps)
     }
@@ -294,7 +293,7 @@ fn field_evidence<'a>(path: &Path, found: &str) -> ClauseEvidence<'a> {
     ClauseEvidence { description: format!("{name} is {found}"), ..ClauseEvidence::default() }
 }
 
-/// Returns a scalar in the form that rows use.
+/// Returns a scalar as rows write it.
 fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

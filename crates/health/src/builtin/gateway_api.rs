@@ -1,5 +1,5 @@
-//! Health of Gateway API objects whose status has one entry per entry in the spec. A route's status lists its
-//! parents, and a Gateway's status lists its listeners.
+//! Health of Gateway API objects whose status mirrors entries of the spec: a route's status lists its
+//! parents, a Gateway's its listeners.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::generation::{is_outdated, newest_generation};
 
-/// Reference from a route to a parent, with the Gateway API's defaults.
+/// A route's reference to a parent, with the Gateway API's defaults filled in.
 #[derive(PartialEq, Eq)]
 struct ParentRef<'a> {
     group: &'a str,
@@ -22,7 +22,7 @@ impl<'a> ParentRef<'a> {
     fn parse(reference: &'a Value, route_namespace: &'a str) -> Self {
         let text = |field: &str| reference.get(field).and_then(Value::as_str);
         Self {
-            // An empty group is the core group, which contains Services.
+            // An empty group is the core group, as for Services.
             group: text("group").unwrap_or("gateway.networking.k8s.io"),
             kind: text("kind").unwrap_or("Gateway"),
             namespace: text("namespace").unwrap_or(route_namespace),
@@ -50,12 +50,12 @@ impl fmt::Display for ParentRef<'_> {
     }
 }
 
-/// Conditions that controllers write for each generation. Other conditions may be left over from earlier
-/// versions of a controller, or may come from other controllers.
+/// Conditions that controllers write for each generation. Others may be left over from earlier versions of a
+/// controller, or come from other controllers.
 const RENEWED_CONDITIONS: [&str; 3] = ["Accepted", "Programmed", "ResolvedRefs"];
 
-/// Describes the first parent whose controller hasn't responded to the newest generation of a route. Several
-/// controllers may respond for the same parent. One response is sufficient.
+/// Describes the first parent whose controller hasn't responded to the newest generation of a route. If
+/// several controllers respond for the same parent, a single response is enough.
 pub(super) fn find_unanswered_parent(route: &Value) -> Option<String> {
     let namespace = route.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
     let generation = newest_generation(route);
@@ -74,7 +74,7 @@ pub(super) fn find_unanswered_parent(route: &Value) -> Option<String> {
     })
 }
 
-/// Describes the first listener that has no status for the newest generation of a Gateway or ListenerSet.
+/// Describes the first listener without a status for the newest generation of a Gateway or ListenerSet.
 pub(super) fn find_unanswered_listener(gateway: &Value) -> Option<String> {
     let generation = newest_generation(gateway);
     entries(gateway, "/spec/listeners").find_map(|listener| {
@@ -87,12 +87,12 @@ pub(super) fn find_unanswered_listener(gateway: &Value) -> Option<String> {
     })
 }
 
-/// Returns true if a response contains a decision to accept or reject the route.
+/// Returns true if a response decides whether the route is accepted.
 fn is_about_acceptance(answer: &Value) -> bool {
     entries(answer, "/conditions").any(|condition| text_of(condition, "type") == "Accepted")
 }
 
-/// Returns true if a response refers to an older generation.
+/// Returns true if a response is about an older generation.
 fn is_answer_outdated(answer: &Value, generation: i64) -> bool {
     entries(answer, "/conditions")
         .filter(|condition| RENEWED_CONDITIONS.contains(&text_of(condition, "type")))

@@ -12,7 +12,7 @@ pub(super) fn observed_generation(condition: &Value) -> Option<i64> {
     condition.get("observedGeneration").and_then(Value::as_i64)
 }
 
-/// Returns true if a condition refers to an older generation.
+/// Returns true if a condition is about an older generation.
 pub(super) fn is_outdated(condition: &Value, newest: i64) -> bool {
     observed_generation(condition).is_some_and(|observed| observed < newest)
 }

@@ -4,8 +4,8 @@
 //! group/Kind,Kind[+group/Kind] [gen|once] | Status test test "words" | Status test | Status
 //! ```
 //!
-//! The first clause whose tests all match determines the status. The status `None` means that there is no
-//! health status to wait for.
+//! The first clause whose tests all match determines the status. `None` means that there is no health status
+//! to wait for.
 //!
 //! | test | matches if |
 //! |---|---|
@@ -34,10 +34,9 @@
 //!
 //! The status `Late` means Progressing during a grace period and Degraded after it (`grace_period.rs`).
 //!
-//! A word after the kinds specifies the evidence that the status refers to the newest spec. With `gen`, the
-//! evidence is the generation, which the controller always writes. With `once`, no evidence is needed,
-//! because the object has only a single task. Without a word, the evidence is the generation, provided that
-//! the status or the condition contains it.
+//! A word after the kinds says what shows that the status is about the newest spec. With `gen`, it is the
+//! generation, which the controller always writes. With `once`, no evidence is needed, because the object has
+//! only a single task. Without a word, it is the generation, if the status or the condition has it.
 
 use tidegate_model::HealthStatus;
 
@@ -52,7 +51,7 @@ pub(crate) struct HealthRow {
     pub source: String,
 }
 
-/// Evidence that a status refers to the newest spec.
+/// Evidence that a status is about the newest spec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum EvidenceKind {
     /// The generation, if present.
@@ -60,13 +59,13 @@ pub(crate) enum EvidenceKind {
     IfPresent,
     /// The generation, which is always present.
     Generation,
-    /// No generation is needed, because the status refers to the object rather than to a version of its spec.
+    /// No generation is needed, because the status is about the object rather than a version of its spec.
     Once,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HealthClause {
-    /// Health status. `None` if there is no health status to wait for.
+    /// Health status, or `None` if there is none to wait for.
     pub status: Option<HealthStatus>,
     /// True if the status is Degraded only after the grace period.
     pub has_grace_period: bool,
@@ -137,7 +136,7 @@ pub(crate) struct RowError {
 }
 
 /// Parses all rows in a text. A line that begins with `https://` cites the documentation for the rows below
-/// it. `#` begins a comment.
+/// it. `#` starts a comment.
 pub(crate) fn parse_rows(text: &str) -> Result<Vec<HealthRow>, RowError> {
     let mut rows = Vec::new();
     let mut source = String::new();
@@ -271,7 +270,7 @@ fn parse_test(text: &str) -> Result<ClauseTest, String> {
     }
 }
 
-/// Returns true if the text is a field rather than a condition type, which may also contain dots.
+/// Returns true if the text is a field rather than a condition type, which may contain dots too.
 fn is_field(text: &str) -> bool {
     ["", "spec", "metadata", "status"]
         .iter()

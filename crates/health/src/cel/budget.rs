@@ -2,8 +2,8 @@
 
 use super::error::EvaluationError;
 
-/// Maximum number of steps in one evaluation. An expression that checks a hundred conditions takes a few
-/// thousand steps.
+/// Maximum number of steps per evaluation. An expression that checks a hundred conditions takes a few
+/// thousand.
 pub(super) const STEPS_MAX: usize = 200_000;
 
 /// Steps that an evaluation may still take.

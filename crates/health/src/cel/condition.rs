@@ -1,4 +1,4 @@
-//! Gate conditions on an individual object: CEL expressions that refer to the object as `object`.
+//! Gate conditions on a single object: CEL expressions that refer to it as `object`.
 
 use serde_json::Value as Json;
 use tidegate_model::Object;
@@ -13,13 +13,13 @@ use super::value::Value;
 /// Name of the object in expressions.
 const OBJECT: &str = "object";
 
-/// Expression that refers to a single object as `object`.
+/// An expression about a single object, `object`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition(Expression);
 
 impl Condition {
-    /// Parses an expression. If this fails, the error message contains the reason and the position. Unknown
-    /// functions and names are errors.
+    /// Parses an expression. The error gives the reason and the position. Unknown functions and names are
+    /// errors.
     pub fn parse(text: &str) -> Result<Self, String> {
         let expression = parse::parse_expression(text)?;
         let unknown = unknown_names::find_unknown_names(&expression, |name| name == OBJECT);
@@ -32,8 +32,8 @@ impl Condition {
         ))
     }
 
-    /// Evaluates the expression for an object. If this fails, the error message states the reason: a field
-    /// doesn't exist, the result isn't a boolean, or the expression takes too many steps.
+    /// Evaluates the expression for an object. The error gives the reason: a missing field, a result that
+    /// isn't a boolean, or too many steps.
     pub fn is_true(&self, object: &Object) -> Result<bool, String> {
         match self.evaluate(object.as_value())? {
             Value::Boolean(value) => Ok(value),
@@ -41,7 +41,7 @@ impl Condition {
         }
     }
 
-    /// Evaluates the expression to a string. Returns the same errors as [`Condition::is_true`].
+    /// Evaluates the expression to a string. Fails like [`Condition::is_true`].
     pub fn to_text(&self, object: &Object) -> Result<String, String> {
         match self.evaluate(object.as_value())? {
             Value::Text(text) => Ok(text.to_string()),

@@ -5,7 +5,7 @@ use super::value::Value;
 /// Reason why an evaluation didn't return a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EvaluationError {
-    /// A field doesn't exist at the moment but may exist later.
+    /// A field is missing now but may appear later.
     MissingField(String),
     /// Another error.
     Invalid(String),

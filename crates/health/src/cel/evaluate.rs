@@ -11,8 +11,8 @@ use super::functions;
 use super::parse::{Expression, Operator};
 use super::value::Value;
 
-/// Evaluates an expression. The object's top-level fields are available by name, and `self` is the whole
-/// object.
+/// Evaluates an expression. The object's top-level fields are available by name, and the whole object as
+/// `self`.
 pub(super) fn evaluate(expression: &Expression, object: &Json) -> EvaluationResult {
     let mut run = Evaluator { object, names: Vec::new(), budget: Budget::new() };
     run.evaluate(expression)
@@ -93,8 +93,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Evaluates a logical operator. One operand may determine the result on its own, even if evaluating the
-    /// other operand fails.
+    /// Evaluates a logical operator. Either operand may decide the result even if evaluating the other fails.
     fn evaluate_logic(
         &mut self,
         operator: Operator,
@@ -168,7 +167,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Evaluates macros over a list or over the keys of a map.
+    /// Evaluates macros over a list or the keys of a map.
     fn evaluate_macro(
         &mut self,
         of: Value,
@@ -230,7 +229,7 @@ fn select_field(of: Value, name: &str, optional: bool) -> EvaluationResult {
             (Some(found), false) => Ok(found),
             (None, false) => Err(EvaluationError::MissingField(name.to_owned())),
         },
-        // A chain that starts with an optional field remains optional.
+        // A chain that starts with an optional field stays optional.
         Value::Optional(None) => Ok(Value::Optional(None)),
         Value::Optional(Some(inner)) => select_field((*inner).clone(), name, true),
         Value::Null => Err(EvaluationError::MissingField(name.to_owned())),
@@ -258,7 +257,7 @@ fn select_index(of: Value, at: &Value, optional: bool) -> EvaluationResult {
     }
 }
 
-/// Returns the number of values in a JSON value, which is the cost of reading it.
+/// Returns the number of values in a JSON value, which is what it costs to read.
 fn json_size(json: &Json) -> usize {
     let (mut count, mut open) = (0, vec![json]);
     while let Some(value) = open.pop() {

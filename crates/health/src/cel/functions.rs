@@ -10,7 +10,7 @@ use super::value::Value;
 
 /// Maximum length in bytes of a string created by a function.
 const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Maximum memory in bytes for a compiled regular expression.
+/// Maximum memory of a compiled regular expression in bytes.
 const REGEX_BYTES_MAX: usize = 256 << 10;
 /// Cost in steps of compiling a regular expression.
 const REGEX_STEPS: usize = 2_000;
@@ -80,7 +80,7 @@ fn text_value(text: impl Into<Arc<str>>) -> EvaluationResult {
     if text.len() > TEXT_BYTES_MAX { Err(EvaluationError::Exhausted) } else { Ok(Value::Text(text)) }
 }
 
-/// Calls a function. For a method, the first value is the object that the method is called on.
+/// Calls a function. For a method, the first value is the receiver.
 pub(super) fn call_function(budget: &mut Budget, name: &str, values: &[Value]) -> EvaluationResult {
     let boolean = |value| Ok(Value::Boolean(value));
     match (name, values) {

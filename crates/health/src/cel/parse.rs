@@ -1,15 +1,15 @@
-//! Parser for expressions. Their length and depth are limited, so parsing is safe for any text.
+//! Parser for expressions. Their length and depth are limited, so any text is safe to parse.
 
 use super::string_literals::{parse_string, string_prefix};
 use super::value::Value;
 
 /// Maximum length of an expression in bytes.
 pub(crate) const EXPRESSION_BYTES_MAX: usize = 16 << 10;
-/// Maximum nesting of expressions. This limit and the next two limits bound the stack usage.
+/// Maximum nesting of expressions. Together with the next two limits, this bounds the stack.
 const DEPTH_MAX: usize = 32;
-/// Maximum number of consecutive operators, fields or calls, because a long chain results in a deep tree.
+/// Maximum number of consecutive operators, fields or calls, because a long chain makes a deep tree.
 const CHAIN_MAX: usize = 64;
-/// Maximum number of tokens in an expression. The depth of the tree is at most half of this number.
+/// Maximum number of tokens in an expression. The tree is at most half as deep.
 const TOKENS_MAX: usize = 2_000;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -92,7 +92,7 @@ const SIGNS: [&str; 24] = [
     "[", "]", "{", "}",
 ];
 
-/// Parses an expression. If this fails, the error message contains the reason and the position.
+/// Parses an expression. The error gives the reason and the position.
 pub(super) fn parse_expression(text: &str) -> Result<Expression, String> {
     if text.len() > EXPRESSION_BYTES_MAX {
         return Err(format!(
@@ -188,7 +188,7 @@ fn parse_number(text: &str) -> Result<(Value, &str), &'static str> {
     Ok((value, if whole { skip_unsigned_suffix(after) } else { after }))
 }
 
-/// Skips the suffix of unsigned numbers. `3u` is 3, because there is only one integer type.
+/// Skips the suffix of unsigned numbers: `3u` is 3, because there is only one integer type.
 fn skip_unsigned_suffix(after: &str) -> &str {
     after.strip_prefix(['u', 'U']).unwrap_or(after)
 }

@@ -1,7 +1,7 @@
 //! String literals.
 
-/// Returns true if the string is raw, along with the rest of the text after the prefix. Returns `None` if no
-/// string literal begins here. JSON doesn't have bytes, so `b'…'` is a string.
+/// Returns true if the string is raw, and the rest of the text after the prefix. Returns `None` if no string
+/// literal starts here. JSON has no bytes, so `b'…'` is a string.
 pub(super) fn string_prefix(rest: &str) -> Option<(bool, &str)> {
     let mark = rest.find(['"', '\'']).filter(|mark| *mark <= 2)?;
     let (letters, body) = rest.split_at(mark);
@@ -12,7 +12,7 @@ pub(super) fn string_prefix(rest: &str) -> Option<(bool, &str)> {
     }
 }
 
-/// Parses the string that begins with a quotation mark. Returns the string and the rest of the text.
+/// Parses the string that starts with a quotation mark. Returns it with the rest of the text.
 pub(super) fn parse_string(text: &str, raw: bool) -> Result<(String, &str), &'static str> {
     const OPEN: &str = "unterminated string";
     let mark =

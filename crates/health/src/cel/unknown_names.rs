@@ -1,10 +1,9 @@
-//! Unknown names in an expression, which are detected when the expression is parsed rather than when it is
-//! evaluated.
+//! Unknown names in an expression, found when it is parsed rather than when it is evaluated.
 
 use super::parse::Expression;
 
-/// Functions and methods, with their minimum and maximum number of arguments. The object that a method is
-/// called on counts as an argument.
+/// Functions and methods, with their minimum and maximum number of arguments. A method's receiver counts as
+/// an argument.
 const FUNCTIONS: [(&str, usize, usize); 20] = [
     ("size", 1, 1),
     ("contains", 2, 2),

@@ -1,4 +1,4 @@
-//! Values of expressions. Cloning a value is cheap, because large values are shared.
+//! Values of expressions. They are cheap to clone, because large ones are shared.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ impl Value {
         }
     }
 
-    /// Returns the cost of comparing or copying the value.
+    /// Returns what it costs to compare or copy the value.
     pub(super) fn cost(&self) -> usize {
         match self {
             Self::Text(text) => 1 + text.len() / 16,
@@ -60,7 +60,7 @@ impl Value {
         }
     }
 
-    /// Compares two values. Numbers of different types can be equal.
+    /// Compares two values. Numbers of different types may be equal.
     pub(super) fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Integer(_), Self::Double(_)) | (Self::Double(_), Self::Integer(_)) => {

@@ -1,37 +1,35 @@
-//! Limits for scripts. The limits count steps rather than seconds, so the same object always has the same
+//! Limits for scripts. They count steps rather than seconds, so that the same object always has the same
 //! result.
 
 use std::cell::Cell;
 
 use mlua::{HookTriggers, Lua, VmState};
 
-/// Maximum number of steps in one run. A script that reads every field of the largest object that Kubernetes
-/// can store takes a tenth of this number. An endless loop is stopped in well under a second.
+/// Maximum number of steps per run. A script that reads every field of the largest object that Kubernetes can
+/// store takes a tenth of that. An endless loop is stopped in well under a second.
 pub(crate) const STEPS_MAX: u64 = 20_000_000;
-/// Maximum memory in bytes that a script may allocate, in addition to the object itself. Memory isn't freed
-/// before the end of a run, so this limit also bounds the work that allocations cause.
+/// Maximum memory in bytes that a script may allocate on top of the object itself. Memory isn't freed before
+/// the end of a run, so this also bounds the work caused by allocations.
 pub(crate) const MEMORY_BYTES_MAX: usize = 32 << 20;
-/// Number of bytes that cost an additional step. A single instruction can copy or compare a whole string or
-/// table, so its cost increases by one step for every `BYTES_PER_STEP` bytes of the largest possible value.
+/// Number of bytes that cost another step. A single instruction can copy or compare a whole string or table,
+/// so it costs an extra step for every `BYTES_PER_STEP` bytes of the largest possible value.
 const BYTES_PER_STEP: u64 = 4_096;
 /// Number of instructions between two checks.
 const CHECK_INTERVAL: u32 = 10;
 
-/// Maximum depth of calls. Lua's own limit is 200 calls through C, and a script that reaches that limit can
-/// no longer be stopped.
+/// Maximum call depth. Lua's own limit is 200 calls through C, and a script that reaches it can no longer be
+/// stopped.
 const DEPTH_MAX: usize = 100;
-/// Cost, in steps, of an error caused by calls that are nested too deeply.
+/// Cost, in steps, of the error for too deeply nested calls.
 const TOO_DEEP_STEPS: u64 = 5_000;
-/// Cost, in steps, of a call from Lua to native code. Such a call takes about as long as this number of
-/// instructions.
+/// Cost, in steps, of a call from Lua to native code, which takes about as long as this many instructions.
 pub(super) const CALL_STEPS: u64 = 100;
 /// Cost, in steps, of a caught error.
 pub(super) const CATCH_STEPS: u64 = 1_000;
 /// Number of bytes that cost a step when a string is processed byte by byte.
 const BYTES_PER_SLOW_STEP: u64 = 16;
 
-/// Message of the error that stops a script. A script may catch the error, but the next instruction raises it
-/// again.
+/// Message of the error that stops a script. Scripts may catch it, but the next instruction raises it again.
 const EXHAUSTED: &str = "the script exceeded its limits";
 
 /// Steps that a script may still take.
@@ -56,7 +54,7 @@ impl Budget {
         }
     }
 
-    /// Returns true if the script exceeded the budget, even if the script caught the error.
+    /// Returns true if the script exceeded the budget, even if it caught the error.
     pub(super) fn is_exhausted(&self) -> bool {
         self.is_exhausted.get()
     }
@@ -72,7 +70,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Consumes the steps for processing the given number of bytes.
+    /// Charges the steps for processing this many bytes.
     pub(super) fn take_steps_for_bytes(&self, bytes: usize) -> mlua::Result<()> {
         self.take_steps(1 + bytes_as_u64(bytes) / BYTES_PER_SLOW_STEP)
     }
@@ -90,7 +88,7 @@ impl Budget {
     }
 }
 
-/// Installs the limits for everything that the Lua state executes from now on.
+/// Installs the limits for everything that the Lua state runs from now on.
 pub(super) fn install_limits(lua: &Lua, budget: &std::rc::Rc<Budget>) -> mlua::Result<()> {
     lua.gc_stop();
     let used = lua.used_memory();
@@ -100,7 +98,7 @@ pub(super) fn install_limits(lua: &Lua, budget: &std::rc::Rc<Budget>) -> mlua::R
     lua.set_hook(HookTriggers::new().every_nth_instruction(CHECK_INTERVAL), move |lua, _| {
         let looked = looking.charge_instructions(lua);
         if looking.is_exhausted() {
-            // `pcall` also catches errors from this hook. The hook raises them again at every instruction, so
+            // `pcall` catches errors from this hook too. They are raised again at every instruction, so that
             // a script can't escape the limit.
             lua.set_hook(HookTriggers::new().every_nth_instruction(1), |_, _| {
                 Err(mlua::Error::runtime(EXHAUSTED))

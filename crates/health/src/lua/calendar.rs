@@ -1,12 +1,12 @@
-//! Dates in the Gregorian calendar in UTC, for Lua's `os.time` and `os.date`.
+//! UTC dates in the Gregorian calendar, for Lua's `os.time` and `os.date`.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 
-/// Returns the number of seconds from 1970 to a date and time. Values that are out of range carry over.
-/// Returns `None` if the year isn't between -9999 and 9999.
+/// Converts a date and time to Unix time. Out-of-range values carry over. Returns `None` if the year isn't
+/// between -9999 and 9999.
 pub(super) fn seconds_since_epoch(date: [i64; 3], time: [i64; 3]) -> Option<i64> {
     let ([year, month, day], [hour, minute, second]) = (date, time);
     let months = month.checked_sub(1)?;
@@ -18,12 +18,12 @@ pub(super) fn seconds_since_epoch(date: [i64; 3], time: [i64; 3]) -> Option<i64>
     start.checked_add(minutes.checked_mul(60)?)?.checked_add(second)
 }
 
-/// Splits a number of seconds since 1970 into calendar fields.
+/// Splits a Unix time into calendar fields.
 pub(super) fn date_time(seconds: i64) -> Option<DateTime> {
     Some(TimeZone::UTC.to_datetime(Timestamp::from_second(seconds).ok()?))
 }
 
-/// Formats a time like C's `strftime`. Unknown directives are left unchanged.
+/// Formats a time like C's `strftime`. Unknown directives are left as they are.
 pub(super) fn format_time(time: DateTime, format: &str) -> String {
     let mut text = String::new();
     let mut characters = format.chars();

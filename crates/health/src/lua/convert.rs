@@ -7,7 +7,7 @@ use tidegate_model::{Health, HealthStatus};
 use crate::HealthError;
 use crate::verdict::{Verdict, unknown};
 
-/// Maximum nesting of maps and lists. Kubernetes objects are nested far less deeply.
+/// Maximum nesting of maps and lists. Kubernetes objects are nowhere near as deep.
 const DEPTH_MAX: usize = 150;
 /// Approximate size of a table entry in bytes.
 const ENTRY_BYTES: usize = 40;
@@ -65,7 +65,7 @@ pub(super) fn largest_value_size(value: &Json) -> usize {
     largest
 }
 
-/// Converts the result of a script to an object's health.
+/// Converts a script's result to an object's health.
 pub(super) fn verdict_from_lua(script: &str, value: &Value) -> Verdict {
     let wrong = |what: String| HealthError::ScriptResult { script: script.to_owned(), found: what };
     let no_status = || HealthError::NoStatus { script: script.to_owned() };

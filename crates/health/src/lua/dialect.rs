@@ -1,13 +1,13 @@
 //! Translates Lua 5.1 syntax for the interpreter before a script is loaded. Line numbers don't change, so
-//! errors refer to the correct line.
+//! errors point to the correct line.
 //!
 //! - A backslash before a character that doesn't need escaping is ignored (`"a\.b"` is `a.b`). Lua 5.2
 //!   rejects such strings, or gives the escape a new meaning (`\x41` and `\z`).
-//! - A function with `...` also gets its additional values in `arg`, and their number in `arg.n`.
+//! - A function with `...` also gets its extra values in `arg`, and their number in `arg.n`.
 
 use std::borrow::Cow;
 
-/// Text that is inserted at the beginning of functions with `...`, in scripts that mention `arg`.
+/// Inserted at the start of functions with `...`, in scripts that mention `arg`.
 const ARG_DEFINITION: &str = " local arg={n=select(\"#\",...),...}; ";
 
 /// Returns a script in the interpreter's syntax.
@@ -42,7 +42,7 @@ enum Header {
     None,
     /// After the keyword `function`.
     Name,
-    /// Inside the parameter list. True once `...` has occurred.
+    /// Inside the parameter list. True once `...` has been seen.
     Parameters(bool),
 }
 
@@ -104,8 +104,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates a quoted string. An unterminated string ends at the end of its line, and the interpreter
-    /// rejects it.
+    /// Translates a quoted string. An unterminated string ends with its line, and is rejected by the
+    /// interpreter.
     fn translate_string(&mut self, mark: char) {
         self.copy(mark.len_utf8());
         while let Some(character) = self.rest.chars().next() {
@@ -131,7 +131,7 @@ impl Translator<'_> {
     }
 }
 
-/// Returns the length of a string in long brackets that begins here, such as `[[…]]` or `[==[…]==]`.
+/// Returns the length of a string in long brackets that starts here, such as `[[…]]` or `[==[…]==]`.
 fn long_bracket_length(text: &str) -> Option<usize> {
     let level = text.strip_prefix('[')?.bytes().take_while(|byte| *byte == b'=').count();
     text.get(1 + level..)?.strip_prefix('[')?;

@@ -4,7 +4,7 @@ use super::budget::Budget;
 
 /// Maximum number of captures in a pattern.
 const CAPTURES_MAX: usize = 32;
-/// Maximum nesting of matches. Each optional item and each capture is one level. This limits the stack usage.
+/// Maximum nesting of matches, where each optional item and each capture is a level. This bounds the stack.
 const DEPTH_MAX: usize = 200;
 
 /// Range of text, or just a position.
@@ -27,8 +27,8 @@ impl Span {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PatternMatch {
     pub(super) whole: Span,
-    /// Captured ranges. `None` for a capture that the pattern opens but doesn't close. Such a capture is an
-    /// error only if it is used.
+    /// Captured ranges. `None` for a capture that the pattern opens but doesn't close, which is an error only
+    /// if it is used.
     pub(super) captures: Vec<Option<Span>>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Pattern<'a> {
 }
 
 impl<'a> Pattern<'a> {
-    /// Creates a pattern. A leading `^` anchors it to the beginning of the text.
+    /// Creates a pattern. A leading `^` anchors it to the start of the text.
     pub(super) fn new(pattern: &'a [u8]) -> Self {
         match pattern.split_first() {
             Some((b'^', items)) => Self { items, is_anchored: true, is_literal: false },
@@ -63,7 +63,7 @@ impl<'a> Pattern<'a> {
         self.is_anchored
     }
 
-    /// Returns the first match at or after the given position.
+    /// Returns the first match at or after a position.
     pub(super) fn find(
         &self,
         text: &[u8],
@@ -81,7 +81,7 @@ impl<'a> Pattern<'a> {
         Ok(None)
     }
 
-    /// Returns the match that begins at the given position.
+    /// Returns the match that starts at a position.
     pub(super) fn match_at(
         &self,
         text: &[u8],
@@ -102,7 +102,7 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Capture of a match that is still in progress.
+/// A capture of a match in progress.
 #[derive(Clone, Copy)]
 struct Capture {
     start: usize,
@@ -119,7 +119,7 @@ impl Capture {
 struct Matcher<'a> {
     text: &'a [u8],
     items: &'a [u8],
-    /// Captures. The first `count` of them belong to the current attempt.
+    /// Captures, of which the first `count` belong to the current attempt.
     captures: Vec<Capture>,
     count: usize,
     depth: usize,
@@ -129,7 +129,7 @@ struct Matcher<'a> {
 type MatchResult = mlua::Result<Option<usize>>;
 
 impl Matcher<'_> {
-    /// Matches the rest of the pattern from the given position, and returns the end of the match.
+    /// Matches the rest of the pattern from a position, and returns the end of the match.
     fn match_rest(&mut self, at: usize, item: usize) -> MatchResult {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -243,7 +243,7 @@ impl Matcher<'_> {
         Ok(None)
     }
 
-    /// Matches `%f[set]`: a transition from outside the set to inside it. Returns the next item.
+    /// Matches `%f[set]`: a transition from outside the set into it. Returns the next item.
     fn match_frontier(&self, at: usize, item: usize) -> MatchResult {
         if self.item(item) != Some(b'[') {
             return Err(malformed_pattern("missing '[' after '%f' in pattern"));
@@ -300,7 +300,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// Returns the end of the single item that begins at the given position.
+    /// Returns the end of the single item that starts at a position.
     fn class_end(&self, item: usize) -> mlua::Result<usize> {
         match self.item(item) {
             Some(b'%') if self.item(item + 1).is_none() => {
@@ -309,7 +309,7 @@ impl Matcher<'_> {
             Some(b'%') => Ok(item + 2),
             Some(b'[') => {
                 let mut index = item + 1 + usize::from(self.item(item + 1) == Some(b'^'));
-                // A bracket at the beginning is a member of the set.
+                // A bracket at the start is a member of the set.
                 let mut is_first = true;
                 loop {
                     match self.item(index) {
@@ -325,7 +325,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// Returns true if the byte at the given position matches the single item.
+    /// Returns true if the byte at a position matches the single item.
     fn matches_item(&self, at: usize, item: usize, after: usize) -> bool {
         let Some(byte) = self.text.get(at).copied() else { return false };
         match (self.item(item), self.item(item + 1)) {

@@ -1,8 +1,8 @@
-//! `string` functions with a step limit. These functions replace Lua's functions whose cost doesn't depend
-//! only on the size of their arguments.
+//! `string` functions with a step limit. They replace those of Lua whose cost doesn't depend only on the size
+//! of their arguments.
 //!
-//! The original functions can't be interrupted, and a pattern such as `.-.-.-.-x` takes practically forever
-//! on a long string.
+//! The originals can't be interrupted, and a pattern such as `.-.-.-.-x` takes practically forever on a long
+//! string.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -45,9 +45,8 @@ fn repeat_text(lua: &Lua, budget: &Budget, text: LuaString, times: f64) -> mlua:
     lua.create_string(text.repeat(count))
 }
 
-/// Returns the offset at which a search starts, for a position specified by a script. Positions start at 1,
-/// or count from the end if they are negative. Returns `None` for a position after the end, where there can
-/// be no match.
+/// Returns the offset at which a search starts, for a script's position. Positions start at 1, or count from
+/// the end if they are negative. Returns `None` for a position past the end, where nothing can match.
 fn search_start(from: Option<i64>, length: usize) -> Option<usize> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let start = match from.unwrap_or(1) {
@@ -58,7 +57,7 @@ fn search_start(from: Option<i64>, length: usize) -> Option<usize> {
     usize::try_from(start).ok().filter(|_| start <= length)
 }
 
-/// Special characters. A pattern that contains none of them is a literal string.
+/// Special characters. A pattern without any of them is a literal string.
 const SPECIAL: &[u8] = b"^$*+?.([%-";
 
 type FindArguments = (LuaString, LuaString, Option<f64>, Option<Value>);
@@ -208,7 +207,7 @@ fn append_replacement(
     }
 }
 
-/// Appends a template in which `%0` to `%9` are replaced with captures.
+/// Appends a template with `%0` to `%9` replaced by captures.
 fn append_template(
     lua: &Lua,
     budget: &Budget,
@@ -241,7 +240,7 @@ fn append_template(
     Ok(())
 }
 
-/// Returns all captures, or the whole match if the pattern doesn't contain captures.
+/// Returns all captures, or the whole match if the pattern has none.
 fn capture_values(lua: &Lua, text: &[u8], found: &PatternMatch) -> mlua::Result<MultiValue> {
     if found.captures.is_empty() {
         return Ok(MultiValue::from_vec(vec![first_capture(lua, text, found)?]));

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Requester, Timestamp};
 
-/// Requester, reason and time of a request. For the engine's own decisions, the requester is the engine.
+/// The requester, reason and time of a request. The engine is the requester of its own decisions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attribution {
     /// Name of the requester.

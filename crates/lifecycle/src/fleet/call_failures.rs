@@ -6,10 +6,10 @@ use tidegate_model::Timestamp;
 use crate::machine::Outstanding;
 use crate::operation::CallError;
 
-/// Delay after the first failed call. The delay doubles after each further failure.
+/// Delay after the first failed call. It doubles with each further failure.
 const CALL_RETRY_DELAY: Duration = Duration::from_millis(500);
-/// Maximum delay between two calls. The delay is short because the calls are cheap, and the whole rollout or
-/// teardown waits for their results.
+/// Maximum delay between two calls. It is short because the calls are cheap and the whole rollout or teardown
+/// waits for them.
 const CALL_RETRY_DELAY_MAX: Duration = Duration::from_secs(15);
 
 /// Consecutive failed calls for one Application.

@@ -10,7 +10,7 @@ pub struct DuplicateName {
     pub member: String,
 }
 
-/// Collects the names of an ApplicationSet's Applications. Returns an error if two names are equal.
+/// Collects the names of an ApplicationSet's Applications. Fails if there are duplicates.
 pub(crate) fn collect_unique_names<'a>(
     set: &str,
     names: impl Iterator<Item = &'a String>,

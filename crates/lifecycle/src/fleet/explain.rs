@@ -121,8 +121,8 @@ pub(crate) fn join_names_by_place<'a>(places: impl Iterator<Item = (String, Vec<
     named.map(|(place, names)| format!("{place}: {}", join_names(&names))).collect::<Vec<_>>().join("; ")
 }
 
-/// Adds alternatives to the reason why a request has no effect on the specified Applications. `others` lists
-/// the Applications that the request would affect, grouped by place. `done` is a past participle.
+/// Extends the reason why a request has no effect on the named Applications with `others`, the Applications
+/// it would affect, grouped by place. `done` is a past participle.
 pub(crate) fn append_alternatives(reason: &str, done: &str, others: &str) -> String {
     match others {
         "" => format!("{reason}; no other Application can be {done} now"),
@@ -130,8 +130,8 @@ pub(crate) fn append_alternatives(reason: &str, done: &str, others: &str) -> Str
     }
 }
 
-/// Returns an Application's name with the namespace of its ApplicationSet, such as `argocd/dev-a`. `set` is
-/// the ApplicationSet, as `namespace/name`.
+/// Qualifies an Application's name with the namespace of its ApplicationSet, as in `argocd/dev-a`. `set` has
+/// the form `namespace/name`.
 pub(crate) fn qualify_name(set: &str, name: &str) -> String {
     match set.split_once('/') {
         Some((namespace, _)) => format!("{namespace}/{name}"),
@@ -164,7 +164,7 @@ pub(crate) fn format_elapsed(duration: Duration) -> String {
     format_duration(truncate_to_seconds(duration))
 }
 
-/// Sorts items by the length of their wait, longest first.
+/// Sorts items by waiting time, longest first.
 pub(crate) fn sort_by_wait(mut awaited: Vec<AwaitedItem>) -> Vec<AwaitedItem> {
     awaited.sort_by(|one, other| (one.since, &one.what).cmp(&(other.since, &other.what)));
     awaited

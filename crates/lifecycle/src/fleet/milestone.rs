@@ -5,8 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
-/// A notification. The key identifies repeated deliveries. A consumer that misses a notification can read the
-/// same information from the machine's state.
+/// A notification. It may be delivered more than once; the key identifies duplicates. Consumers that miss it
+/// can read the same information from the machine's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Milestone {
     /// Identifier, unique within its machine: a short string of letters, digits and dashes.
@@ -36,7 +36,7 @@ pub enum MilestoneReason {
     DeadlinePassed,
     /// A user paused a rollout.
     RolloutPaused,
-    /// A rollout ended after all steps had passed.
+    /// A rollout finished after all steps had passed.
     RolloutCompleted,
     /// A rollout ended early.
     RolloutEnded,

@@ -12,9 +12,9 @@ pub type Labels = BTreeMap<String, String>;
 /// Operator of a label expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operator {
-    /// The label exists, and its value is one of the values.
+    /// The label exists, and its value is in the list.
     In,
-    /// The label doesn't exist, or its value is not one of the values.
+    /// The label doesn't exist, or its value is not in the list.
     NotIn,
 }
 
@@ -72,7 +72,7 @@ pub struct Assignment {
     /// Index of the first step that selects the Application, starting at 0. If this is `None`, no step
     /// selects the Application, and the rollout doesn't update it.
     pub step: Option<u32>,
-    /// Later steps that also select the Application. These steps don't update it.
+    /// Later steps that also select the Application. They leave it alone.
     pub also: Vec<u32>,
 }
 
@@ -154,7 +154,7 @@ impl FromStr for MaxUpdate {
     }
 }
 
-/// Returns the number of items as `u32`, the type that events use for counts.
+/// Counts items as `u32`, the type of counts in events.
 pub(crate) fn count<T>(of: impl Iterator<Item = T>) -> u32 {
     u32::try_from(of.count()).unwrap_or(u32::MAX)
 }

@@ -27,7 +27,7 @@ impl<R> State<R> {
         matches!(self, Self::Finished(_))
     }
 
-    /// Returns the name of the state. While it is running, this is the name of its stage.
+    /// Returns the name of the state, or of its stage while running.
     pub(crate) fn name_with(&self, stage_name: impl FnOnce(&R) -> String) -> String {
         match self {
             Self::New => "New".to_owned(),

@@ -17,8 +17,8 @@ use super::state::{Operation, Stage, State, WaveStep};
 
 use transition::{move_to, move_to_step};
 
-/// Returns the events that follow from the state and the time alone. The driver calls this function until it
-/// returns no events.
+/// Returns the events that follow from the state and the time alone. The driver calls this until it returns
+/// nothing.
 pub fn advance(state: &State, now: Timestamp) -> Vec<OperationEvent> {
     match state {
         State::New | State::Finished(_) => Vec::new(),
@@ -93,7 +93,7 @@ fn advance_planned(operation: &Operation, now: Timestamp) -> Vec<OperationEvent>
         return ending::fail_attempt(messages::invalid_plan_message(&operation.plan.errors()), now);
     }
     if let Some((_, message)) = operation.pruned_namespace_in_use() {
-        // A retry would have the same plan, so it would fail too.
+        // A retry would use the same plan and fail again.
         return vec![OperationEvent::AttemptFailed { message, retriable: false, at: now }];
     }
     let options = &operation.header.request.options;

@@ -14,7 +14,7 @@ pub(super) fn has_independent_tasks(operation: &Operation) -> bool {
         operation.stage,
         Stage::Wave { step: WaveStep::AwaitingHealth | WaveStep::Settling { .. }, .. }
     );
-    // During an outage, only one task calls the cluster, so tasks depend on each other.
+    // During an outage, only a single task calls the cluster, so tasks aren't independent.
     waits
         && operation.header.outage.is_none()
         && operation.header.paused.is_none()

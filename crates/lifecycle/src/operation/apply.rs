@@ -126,7 +126,7 @@ fn apply_to_accepted(mut header: Box<Header>, event: &OperationEvent) -> Option<
         OperationEvent::ClaimChanged { news, at } => {
             header::apply_claim_event(&mut header, news, *at)?;
             if matches!(news, ClaimEvent::Lost { .. }) {
-                // The operation acquires the claim again, as if it had never held the claim.
+                // Acquire the claim again, as if it had never been held.
                 header.claim = None;
             }
             header.calls = CallFailures::default();
@@ -278,7 +278,7 @@ fn end_wave_for_lost_namespace(operation: &mut Operation, namespace: &str, loss:
     Some(())
 }
 
-/// Postpones deadlines by the length of a pause, because paused time doesn't count toward them.
+/// Extends deadlines by the length of a pause, because paused time doesn't count toward them.
 fn shift_deadlines(operation: &mut Operation, since: Timestamp, at: Timestamp) {
     let shifted = |from: Timestamp| from + at.since(since.max(from));
     for times in &mut operation.waves {
@@ -329,8 +329,8 @@ fn apply_deadline(
     Some(())
 }
 
-/// Starts another attempt, which repeats only the failed tasks. If the request or a resource specifies a
-/// restart, the attempt repeats all tasks instead.
+/// Starts another attempt, which repeats only the failed tasks unless the request or a resource asks for a
+/// restart.
 fn start_retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
     if attempt != operation.attempt.saturating_add(1) {
         return None;
@@ -344,7 +344,7 @@ fn start_retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option
     let overrides = &operation.overrides;
     let is_passed_over = |id| overrides.get(&id).is_some_and(|overridden| overridden.what.counts_as_done());
     for (id, task) in (0..).map(TaskId).zip(&mut operation.tasks) {
-        // A task that a user has skipped or marked as done stays that way in every attempt.
+        // Tasks that a user skipped or marked as done stay that way in every attempt.
         if restart && !is_passed_over(id) || task.is_unsuccessful() {
             let notes = task.notes.take();
             *task = TaskState { leftover: leftover_uid(task), notes, ..TaskState::default() };
@@ -380,8 +380,8 @@ fn renumber_results(operation: &mut Operation) {
     }
 }
 
-/// Returns the UID of the hook object that an attempt leaves behind. The next attempt deletes this object
-/// according to the hook's policy, even if the attempt never reaches the hook.
+/// Returns the UID of the hook object that an attempt leaves behind. The next attempt deletes it according to
+/// the hook's policy, even if it never gets as far as the hook.
 fn leftover_uid(task: &mut TaskState) -> Option<String> {
     let applied = task.applied.take().map(|applied| applied.uid).filter(|uid| !uid.is_empty());
     applied.or_else(|| task.leftover.take())

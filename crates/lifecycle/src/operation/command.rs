@@ -9,7 +9,7 @@ pub const GATE_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Outstanding command of an operation.
 ///
-/// Every command may be executed twice, and the second execution must not have any effect.
+/// Every command may be executed twice, so it must be idempotent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
     /// Read the cluster and create a plan. Result: [`Input::Planned`](super::Input) or
@@ -19,12 +19,11 @@ pub enum Command {
     /// repeatedly as [`Input::Claim`](super::Input).
     Claim,
     /// Execute a command for one task. Result: [`Input::Answer`](super::Input) with the same attempt.
-    /// Commands for the same task run one after the other. Otherwise, a hook could be created after it was
-    /// stopped.
+    /// Commands for the same task run one at a time; otherwise, a hook could be created after it was stopped.
     Task {
         /// Position of the task in the plan.
         task: TaskId,
-        /// Attempt that the command belongs to.
+        /// Attempt that issued the command.
         attempt: u32,
         /// Command to execute.
         command: TaskCommand,
@@ -41,8 +40,7 @@ pub enum Command {
     WatchNamespaces,
     /// Read the namespaces that the operation writes to. Result: [`Input::NamespacesRead`](super::Input).
     ReadNamespaces,
-    /// Query a gate for a wave, and subscribe to it. The first verdict and all later verdicts arrive as
-    /// [`Input::Gate`](super::Input).
+    /// Query a gate for a wave, and subscribe to its verdicts, which arrive as [`Input::Gate`](super::Input).
     AskGate {
         /// Position of the wave in the plan.
         wave: u32,
@@ -60,8 +58,8 @@ pub enum Subject {
     Claim,
     /// A task and its object.
     Task(TaskId),
-    /// A hook runner's work in one attempt. A runner may never return, so it has a subject of its own.
-    /// Neither the end of the hook nor the next attempt waits for the runner.
+    /// A hook runner's work in one attempt. A runner may never return, so it gets a subject of its own:
+    /// neither the end of the hook nor the next attempt waits for it.
     Runner(TaskId, u32),
     /// A gate, by name, regardless of the wave.
     Gate(String),
@@ -85,13 +83,12 @@ impl Command {
         }
     }
 
-    /// Returns true for a subscription, which runs while it is outstanding.
+    /// Returns true for a subscription, which runs for as long as it is outstanding.
     pub fn is_subscription(&self) -> bool {
         matches!(self, Self::Claim | Self::Observe { .. } | Self::WatchNamespaces | Self::AskGate { .. })
     }
 
-    /// Returns the result to record if the command fails. Returns `None` for commands that don't have a
-    /// result.
+    /// Returns the result to record if the command fails, or `None` if it doesn't have a result.
     pub fn failure_input(&self, error: CallError) -> Option<Input> {
         let input = match self {
             Self::Plan => Input::PlanFailed(error),

@@ -1,5 +1,5 @@
-//! Events that an input causes in a state. The functions are pure: the same input, state and time always
-//! result in the same events.
+//! Decides which events follow from an input. The functions are pure: the same input, state and time always
+//! yield the same events.
 
 mod answers;
 mod call_retry;
@@ -55,7 +55,7 @@ fn decide_accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec
     match input {
         Input::Claim(Ok(news)) => Ok(claim::handle_claim_before_plan(header, news, now)),
         Input::Claim(Err(error)) => Ok(claim::handle_claim_failure(header, error, now)),
-        // The plan is outdated: while it was being created, another operation claimed the application.
+        // The plan is stale: another operation claimed the application in the meantime.
         Input::Planned { .. } | Input::PlanFailed(_) | Input::PlanRejected { .. } if !header.can_begin() => {
             Err(Rejection::Stale { state: "Accepted".to_owned() })
         }
@@ -98,7 +98,7 @@ fn decide_accepted(header: &Header, input: &Input, now: Timestamp) -> Result<Vec
             "the operation is not planned yet, so there is nothing to {}; wait for its plan",
             what.verb()
         ))),
-        // There is nothing to reassess, because the operation hasn't assessed an object yet.
+        // Nothing has been assessed yet, so there is nothing to reassess.
         Input::Resumed | Input::HealthRules { .. } => Ok(Vec::new()),
         _ => Err(Rejection::Stale { state: "Accepted".to_owned() }),
     }

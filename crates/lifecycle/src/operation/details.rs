@@ -5,8 +5,8 @@ use tidegate_model::{LogRecord, OperationPhase, StreamKind, StreamRecords};
 
 use super::{OperationEvent, State};
 
-/// Details of an operation. The log keeps the details longer than the operation's events. Their layout is
-/// part of the on-disk format.
+/// Details of an operation. The log keeps them longer than the operation's events. Their layout is part of
+/// the on-disk format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     /// Description of the operation's destination.

@@ -1,8 +1,8 @@
 //! Operation events for programs and users, derived from recorded events.
 //!
-//! Each event is derived from a recorded event, and from the request and the plan that were recorded before
-//! it. Reading the log later therefore yields the same events as subscribing while the operation is running.
-//! The sequence number of the recorded event identifies the event.
+//! Each event is derived from a recorded event, along with the request and plan recorded before it, so
+//! reading the log later yields the same events as subscribing to a running operation. Events are identified
+//! by the sequence number of the recorded event.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct Event {
     /// have gaps: most recorded events are too detailed to be emitted.
     pub sequence: u64,
     /// Time according to the clock of the engine that recorded the event. `None` for a few kinds of events
-    /// that are recorded without a time. These events closely follow the previous event.
+    /// that are recorded without a time; they closely follow the previous event.
     pub at: Option<Timestamp>,
     /// Content of the recorded event, with objects instead of task IDs.
     pub what: EventKind,
@@ -275,8 +275,8 @@ impl EventEmitter {
     /// events were compacted. `state` is a later state, and `events` contains the events to convert.
     pub fn from_later_state(state: &State, sequence: u64, events: &[OperationEvent]) -> Self {
         let later = Self::from_state(state, sequence);
-        // If `events` contain a new plan, the events before the plan refer to an earlier plan, which is lost.
-        // Without that plan, events that refer to its tasks can't be emitted.
+        // If `events` contain a new plan, the events before it refer to an earlier plan that is lost, so
+        // those about its tasks can't be emitted.
         let plans = events.iter().any(|event| matches!(event, OperationEvent::Planned { .. }));
         if plans { Self { plan: Arc::default(), ..later } } else { later }
     }

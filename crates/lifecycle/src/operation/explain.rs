@@ -156,8 +156,8 @@ impl Explanation {
         self
     }
 
-    /// Sets the time left until a deadline, or the time since the deadline passed. A running engine handles a
-    /// deadline immediately, so a deadline that passed long ago means that no engine is running.
+    /// Sets the time left until a deadline, or the time since it passed. A running engine acts on deadlines
+    /// immediately, so a deadline that passed long ago means that no engine is running.
     fn set_deadline(&mut self, deadline: Option<Timestamp>) {
         let passed = deadline.map(|deadline| self.at.since(deadline).as_secs());
         self.deadline_in_seconds = deadline.map(|deadline| deadline.since(self.at).as_secs());
@@ -425,8 +425,8 @@ fn describe_applied(operation: &Operation, index: u32) -> String {
     format!("{done} of {all} applied")
 }
 
-/// Returns the items that the applying step is waiting for. These are definitions that the next group may
-/// need, hooks whose name was taken again, resources that must be recreated, and failing calls.
+/// Returns the items that the applying step is waiting for: definitions that the next group may need, hooks
+/// whose name was taken again, resources that must be recreated, and failing calls.
 fn applying_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
     let definitions = operation
         .current_apply_group(index)

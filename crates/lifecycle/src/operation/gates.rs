@@ -1,6 +1,6 @@
-//! Gates that open a wave. The machine itself evaluates two gates: a user's approval, and a soak time after
-//! the previous wave. All other gates are queried. Gates that limit the number of concurrent operations in a
-//! group are queried last. The operation keeps a place in a group from wave to wave.
+//! Gates that open a wave. The machine itself evaluates two of them: a user's approval, and a soak time after
+//! the previous wave. All others are queried, and those that limit the number of concurrent operations in a
+//! group come last. An operation keeps its place in a group from wave to wave.
 
 use std::time::Duration;
 
@@ -147,17 +147,16 @@ impl Operation {
     }
 
     /// Returns true if a gate of a waiting wave must be queried now. A place in a concurrency group is
-    /// requested only when nothing else blocks the wave. Otherwise, other operations would wait for an
-    /// operation that is itself waiting for a user.
+    /// requested only once nothing else blocks the wave, so that an operation waiting for a user doesn't hold
+    /// up others.
     pub(super) fn should_query_gate(&self, index: u32, gate: &str, now: Timestamp) -> bool {
         !is_concurrency_gate(gate)
             || self.has_other_gates_open(index, now) && self.unconfirmed_prunes(index).next().is_none()
     }
 
     /// Keeps the gate verdicts that remain valid in the next wave: approvals and places in concurrency
-    /// groups. If the wave also uses another group, the operation gives up all places and requests them
-    /// together. Otherwise, two operations could deadlock, each holding the place that the other operation
-    /// requests.
+    /// groups. If that wave needs another group as well, all places are given up and requested together.
+    /// Otherwise, two operations could deadlock, each holding the place that the other needs.
     pub(super) fn retain_gate_answers(&mut self, next: u32) {
         let named: Vec<String> =
             self.external_gates(next).filter(|gate| is_concurrency_gate(gate)).cloned().collect();
@@ -171,8 +170,8 @@ impl Operation {
         });
     }
 
-    /// Returns the reason why a gate of a wave is closed, if the machine knows the reason without a query.
-    /// Returns `None` for open gates, and for gates that are being queried.
+    /// Returns the reason why a gate of a wave is closed, if it is known without a query. `None` for gates
+    /// that are open or being queried.
     pub(super) fn closed_reason(&self, index: u32, gate: &str, now: Timestamp) -> Option<String> {
         if is_concurrency_gate(gate) && !self.is_gate_open(gate) && !self.should_query_gate(index, gate, now)
         {

@@ -20,7 +20,7 @@ pub enum Input {
         operation: OperationId,
         /// The request: application, destination, options and limits.
         request: Box<SyncRequest>,
-        /// Digest under which the log stores the manifests. The manifests are already durable.
+        /// Digest under which the log stores the manifests, which are already durable.
         targets: Digest,
         /// Stored plan to execute. `None` if the operation creates its own plan.
         plan: Option<Box<StoredPlanRef>>,
@@ -48,7 +48,7 @@ pub enum Input {
     Answer {
         /// Position of the task in the plan.
         task: TaskId,
-        /// Attempt that the command belongs to. Results of commands from older attempts are ignored.
+        /// Attempt that issued the command. Results from older attempts are ignored.
         attempt: u32,
         /// The cluster's response, or the error that occurred instead.
         answer: Answer,
@@ -62,8 +62,8 @@ pub enum Input {
         /// Observation of the object, with the time at which the read started.
         observation: Observation,
     },
-    /// The hooks of a terminated operation weren't stopped in time. The operation ends without stopping its
-    /// hooks, and reports the hooks that may still be running.
+    /// The hooks of a terminated operation weren't stopped in time. The operation ends anyway, and reports
+    /// the hooks that may still be running.
     StopTimeout,
     /// Reason why the object of a waiting task isn't healthy, from the object's events and pods. Empty if no
     /// reason is known. Used only for display.
@@ -87,7 +87,7 @@ pub enum Input {
         /// One observation for each namespace that can be read.
         namespaces: Vec<NamespaceObservation>,
     },
-    /// Verdict of a gate. A repeated verdict is ignored.
+    /// Verdict of a gate. Duplicates are ignored.
     Gate {
         /// Position of the gate's wave.
         wave: u32,
@@ -109,8 +109,8 @@ pub enum Input {
         /// Name of the user, as provided by the caller.
         by: String,
     },
-    /// Another sync of the application supersedes the operation. Rejected if the operation can't end now
-    /// without stopping a hook. The caller repeats a rejected request later.
+    /// Another sync of the application wants to supersede this operation. Rejected if that would mean
+    /// stopping a hook; the caller then tries again later.
     Supersede {
         /// The sync that supersedes this operation.
         by: ClaimHolder,
@@ -214,8 +214,8 @@ pub enum Answer {
     Deleted(Result<(), CallError>),
     /// Result of [`Command::StopHook`](super::Command).
     Stopped(Result<StopResult, CallError>),
-    /// Result of [`Command::ReadLogs`](super::Command). Logs that can't be read are omitted, so there is
-    /// never an error.
+    /// Result of [`Command::ReadLogs`](super::Command). Unreadable logs are omitted, so there is never an
+    /// error.
     LogsRead {
         /// Reason why the hook isn't healthy, derived from its pods. May be empty.
         reason: String,
@@ -231,7 +231,7 @@ pub enum PruneResult {
     Gone,
     /// The deletion has started.
     DeletionStarted,
-    /// The object was not pruned. Since the plan was created, it was moved to another application or received
+    /// The object was not pruned: since the plan was created, it has moved to another application or gained
     /// an annotation that protects it.
     LeftAlone {
         /// Reason, as shown in results, such as `ignored (no prune)`.
@@ -244,8 +244,7 @@ pub enum PruneResult {
 pub enum ClearingResult {
     /// No object has this name, or the hook's deletion policy keeps the existing object.
     Clear,
-    /// The object is the operation's own hook, created in this attempt before a crash. The operation adopts
-    /// the object.
+    /// The object is the operation's own hook, created in this attempt before a crash. It is adopted.
     Adopted(Box<ApplyResponse>),
     /// The object is from an earlier operation or attempt, and is now being deleted.
     Deleting {
@@ -293,7 +292,7 @@ pub struct ApplyResponse {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopResult {
     /// [`OperationPhase::Running`] if the hook was still running and was deleted. Otherwise, the phase in
-    /// which the hook had ended. If the hook's object didn't exist, the phase is
+    /// which the hook had finished. If the hook's object didn't exist, the phase is
     /// [`OperationPhase::Succeeded`] with the message `Terminated`.
     pub phase: OperationPhase,
     /// Health message. May be empty.
@@ -307,11 +306,11 @@ pub struct StopResult {
 pub struct CallError {
     /// True if the same call may succeed later.
     pub is_transient: bool,
-    /// True if the cluster is unreachable, or currently doesn't accept any calls from this client. The
-    /// request isn't the cause, so the call is repeated until a deadline passes.
+    /// True if the cluster is unreachable, or currently rejects all calls from this client. The request isn't
+    /// at fault, so the call is retried until a deadline passes.
     pub is_outage: bool,
-    /// True if the call counts as failed after only a few attempts. Either each attempt takes long because a
-    /// backend of the cluster times out, or the failure is probably permanent because another object uses the
+    /// True if the call is given up after only a few attempts: either each attempt takes long because a
+    /// backend of the cluster times out, or the error is probably permanent because another object uses the
     /// requested resource.
     pub has_few_retries: bool,
     /// Delay that the server requested, if any.
@@ -321,7 +320,7 @@ pub struct CallError {
 }
 
 impl CallError {
-    /// Creates an error that would occur again if the call were repeated.
+    /// Creates an error that a retry won't fix.
     pub fn permanent(message: impl Into<String>) -> Self {
         Self {
             is_transient: false,

@@ -25,7 +25,7 @@ pub fn hook_phase(status: HealthStatus) -> OperationPhase {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Judgment {
     /// The observation is older than the operation's write, or describes an object that the operation didn't
-    /// write. Such an observation is ignored.
+    /// write. It is ignored.
     Stale,
     /// The object no longer exists.
     Gone,
@@ -42,7 +42,8 @@ pub(crate) enum Judgment {
     },
 }
 
-/// Compares an observation with the operation's own write, so that old observations never count as evidence.
+/// Compares an observation with the operation's own write, so that stale observations never count as
+/// evidence.
 pub(crate) fn compare_with_write(applied: &AppliedRef, observed: &ObservedState) -> Judgment {
     match observed {
         ObservedState::Gone { uid } if uid.as_ref().is_none_or(|uid| *uid == applied.uid) => Judgment::Gone,
@@ -50,7 +51,7 @@ pub(crate) fn compare_with_write(applied: &AppliedRef, observed: &ObservedState)
         ObservedState::Present { uid, resource_version, generation, health, unjudged, evidence, .. } => {
             let older = is_older_version(resource_version, &applied.resource_version);
             if *uid != applied.uid {
-                // Another client deleted the object and created another object with the same name.
+                // Another client deleted the object and recreated it.
                 return if older { Judgment::Stale } else { Judgment::Gone };
             }
             if older || *generation < applied.generation {

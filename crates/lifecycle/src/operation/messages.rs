@@ -15,7 +15,7 @@ pub(crate) const SUCCEEDED_ALL: &str = "successfully synced (all tasks run)";
 pub(crate) const SUCCEEDED_NO_MORE: &str = "successfully synced (no more tasks)";
 /// Message of a completed application deletion.
 pub(crate) const DELETED: &str = "successfully deleted";
-/// Message of a completed application deletion that kept the objects.
+/// Message of a completed application deletion that left the objects in place.
 pub(crate) const DELETED_WITHOUT_OBJECTS: &str = "successfully deleted (its objects remain)";
 pub(crate) const NOT_VALID: &str = "one or more synchronization tasks are not valid";
 pub(crate) const DRY_RUN_FAILED: &str = "one or more objects failed to apply (dry run)";
@@ -27,7 +27,7 @@ pub(crate) const RUNNING: &str = "one or more tasks are running";
 pub(crate) const TERMINATED: &str = "Operation terminated";
 /// Maximum number of failed objects in the message of an operation.
 const FAILURES_MAX: usize = 10;
-/// Maximum number of characters of a log line that a message contains.
+/// Maximum number of characters of a log line quoted in a message.
 const LAST_LINE_MAX: usize = 200;
 /// Name of the requester if an operation is terminated because its deadline passed.
 pub(crate) const TERMINATED_BY_DEADLINE: &str = "deadline";
@@ -79,7 +79,7 @@ fn has_word(text: &str, word: &str) -> bool {
     text.split(|c: char| !is_part(c)).any(|part| part.trim_matches('.') == word)
 }
 
-/// Describes the failed objects, up to the maximum number. If several objects have the same message, only the
+/// Describes the failed objects, up to the maximum number. Of several objects with the same message, only the
 /// first is described.
 pub(crate) fn describe_failures(operation: &Operation, sync_fail: bool) -> Vec<String> {
     let mut messages: Vec<&str> = Vec::new();
@@ -115,7 +115,7 @@ pub(crate) fn claim_refused_message(header: &Header, holder: &ClaimHolder) -> St
 }
 
 /// Returns the error message for an operation that lost its claim. Another operation is working on the
-/// application, or has done so in the meantime.
+/// application, or has been in the meantime.
 pub(crate) fn claim_lost_message(header: &Header, holder: Option<&ClaimHolder>) -> String {
     let application = &header.request.application;
     let who = match holder {
@@ -129,10 +129,10 @@ pub(crate) fn claim_lost_message(header: &Header, holder: Option<&ClaimHolder>) 
     )
 }
 
-/// Message of a hook if the cluster didn't respond to the delete request in time.
+/// Message of a hook whose delete request got no response in time.
 pub(crate) const NOT_STOPPED: &str = "Failed to delete: the cluster did not respond before the termination had to end; the hook may still be \
      running, so check and delete it manually";
-/// Message of a hook if the cluster didn't respond in time to the request that removes the finalizer.
+/// Message of a hook whose finalizer couldn't be removed because the cluster didn't respond in time.
 pub(crate) const NOT_RELEASED: &str = "Failed to remove hook finalizer: the cluster did not respond before the termination had to end; remove \
      the finalizer manually";
 
@@ -346,7 +346,7 @@ impl TaskState {
 
 impl Header {
     /// Returns the message that ends a planned operation after its claim was lost. Another operation has
-    /// worked on the application in the meantime, so the plan is outdated.
+    /// worked on the application in the meantime, so the plan is stale.
     pub(crate) fn lost_claim_message(&self) -> Option<String> {
         match self.claim.as_deref() {
             Some(Claim::Lost { holder }) => Some(claim_lost_message(self, holder.as_ref())),
@@ -369,7 +369,7 @@ impl State {
 impl Header {
     /// Returns the message of an operation that hasn't been planned yet.
     fn message(&self) -> String {
-        // A paused operation doesn't send requests, so its next wait is unknown.
+        // A paused operation makes no calls, so there is no telling what it will wait for next.
         if let Some(pause) = &self.paused {
             return pause.describe();
         }
@@ -489,7 +489,7 @@ impl Operation {
     }
 
     /// Returns the prunes of a wave that are waiting for a user's confirmation. In an application deletion,
-    /// these are the unconfirmed prunes of all waves, because no object is deleted before all prunes are
+    /// these are the unconfirmed prunes of all waves, because nothing is deleted until all of them are
     /// confirmed.
     pub(crate) fn unconfirmed_prunes(&self, index: u32) -> impl Iterator<Item = &Task> {
         let confirmed = self.prune_confirmed || self.header.request.options.prune_confirmed;

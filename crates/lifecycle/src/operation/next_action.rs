@@ -14,7 +14,7 @@ use crate::NextAction;
 #[cfg(test)]
 mod tests;
 
-/// Event that an operation is waiting for, or the operation's result. Each variant maps to a next action.
+/// The event that an operation is waiting for, or its result. Each variant maps to a next action.
 #[derive(Clone, Debug, PartialEq)]
 enum Wait<'a> {
     /// The operation hasn't been recorded yet.
@@ -47,7 +47,7 @@ enum Wait<'a> {
     Gates,
     /// Deletions are being requested.
     Deletions,
-    /// The operation is checking which of the deleted objects still exist.
+    /// The operation is checking which of the deleted objects are still there.
     GoneCheck,
     /// An object is being deleted.
     Gone(&'a Task),
@@ -63,7 +63,7 @@ enum Wait<'a> {
     Hook(&'a Task),
     /// An object isn't healthy.
     Health(&'a Task),
-    /// The finalizer of a hook that has ended is being removed.
+    /// The finalizer of a finished hook is being removed.
     Release(&'a Task),
     /// Health must remain stable until this time.
     Settling(Timestamp),
@@ -102,8 +102,8 @@ impl Explanation {
         self.awaits_person = matches!(wait, Wait::Unpause | Wait::Approval | Wait::Confirmation);
     }
 
-    /// Adds a cluster outage and its next action. If a user must act next, keeps that action, because a user
-    /// can act even during an outage.
+    /// Adds a cluster outage and, unless a user must act next, its next action. A user can act even during an
+    /// outage.
     pub fn add_outage(&mut self, trouble: String) {
         self.trouble = Some(trouble);
         if !self.awaits_person {
@@ -369,7 +369,7 @@ fn held_wait(operation: &Operation, index: u32, now: Timestamp) -> Wait<'_> {
     let asked: Vec<&str> = operation.external_gates(index).map(String::as_str).collect();
     let closed =
         |answer: &'_ &GateAnswer| asked.contains(&answer.gate.as_str()) && answer.verdict != Verdict::Open;
-    // A closed concurrency gate is shown only if all other gates are open, because it is queried last.
+    // Concurrency gates are queried last, so a closed gate is shown only if all other gates are open.
     let first =
         operation.gates.iter().filter(closed).min_by_key(|answer| concurrency_group(&answer.gate).is_some());
     match first.map(|answer| (concurrency_group(&answer.gate), answer.gate.as_str(), &answer.verdict)) {

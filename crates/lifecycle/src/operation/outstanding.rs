@@ -56,8 +56,8 @@ struct CommandCollector {
     now: Timestamp,
     /// Time of the next probe during an outage. `None` if the cluster responds.
     next_probe_at: Option<Timestamp>,
-    /// True if a collected call probes whether the cluster responds again. All other calls wait for the
-    /// result of this call.
+    /// True if a collected call probes whether the cluster responds again. All other calls wait for its
+    /// result.
     has_probe: bool,
 }
 
@@ -168,8 +168,7 @@ impl CommandCollector {
         }
     }
 
-    /// Adds the commands for hooks that must be stopped, and for hooks that have ended but still have their
-    /// finalizer.
+    /// Adds the commands for hooks that must be stopped, or have finished but still have their finalizer.
     fn collect_hook_endings<'a>(
         &mut self,
         operation: &Operation,
@@ -219,7 +218,7 @@ impl CommandCollector {
     }
 
     fn collect_gates(&mut self, operation: &Operation, index: u32) {
-        // Open gates are also queried, because they can close again before the last gate opens.
+        // Query open gates as well, because they can close again before the last gate opens.
         let ask = |gate: &String| Command::AskGate { wave: index, gate: gate.clone() };
         let asked =
             operation.external_gates(index).filter(|gate| operation.should_query_gate(index, gate, self.now));
@@ -254,8 +253,7 @@ impl CommandCollector {
     fn collect_apply(&mut self, operation: &Operation, index: u32) {
         for (id, task, state) in operation.current_apply_group(index) {
             if is_clearing(task, state) {
-                // The hook's name was free earlier, but another object with this name has been created in the
-                // meantime.
+                // The hook's name was free, but has been taken in the meantime.
                 self.collect_place_clearing(operation, id, state);
                 continue;
             }

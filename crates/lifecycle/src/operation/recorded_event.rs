@@ -1,6 +1,5 @@
 //! Recorded events. The type is append-only: variants are never removed or reordered, because logs contain
-//! them. If the fields of a variant change, the variant gets the next kind number, and `read_earlier` reads
-//! its old layout.
+//! them. A variant whose fields change gets the next kind number, and `read_earlier` reads its old layout.
 
 use std::sync::Arc;
 
@@ -31,7 +30,7 @@ pub enum OperationEvent {
     },
     /// A plan was created. A resumed operation continues with this plan.
     Planned {
-        /// Complete plan of the operation. A later attempt may replace it with a new plan.
+        /// Complete plan of the operation. A later attempt may replace it.
         plan: Arc<Plan>,
         /// Digest under which the log stores the manifests of the plan's tasks.
         bundle: Digest,
@@ -49,7 +48,7 @@ pub enum OperationEvent {
     GateEvaluated {
         /// Name of the gate, such as `window:night`.
         gate: String,
-        /// Verdict: open, or closed with the reason. A repeated verdict isn't recorded.
+        /// Verdict: open, or closed with the reason. Duplicates aren't recorded.
         verdict: Verdict,
         /// Time at which the verdict arrived, or at which an earlier verdict was withdrawn after a restart.
         at: Timestamp,
@@ -74,12 +73,12 @@ pub enum OperationEvent {
         task: Option<TaskId>,
         /// Message from the cluster or the connection.
         message: String,
-        /// Time of the next call. The delay doubles with each failure, unless the server requested a specific
+        /// Time of the next call. The delay doubles with each failure, unless the server asked for a specific
         /// delay.
         retry_at: Timestamp,
         /// Time at which the failure was received.
         at: Timestamp,
-        /// True if the cluster doesn't respond at all, false if only this call failed.
+        /// True if the cluster isn't responding at all, false if only this call failed.
         outage: bool,
     },
     /// The deletion of a pruned object was requested, and the object no longer exists.
@@ -127,12 +126,12 @@ pub enum OperationEvent {
         /// Health according to the health rules. The task's outcome isn't decided yet.
         health: Health,
         /// True if the health certainly refers to the spec that the operation wrote. Otherwise, the operation
-        /// waits for a while before it relies on the health.
+        /// waits a while before it relies on it.
         fresh: bool,
         /// Time at which the observation was received.
         at: Timestamp,
     },
-    /// An applied task has ended. Its `status` remains `Synced`.
+    /// An applied task has finished. Its `status` remains `Synced`.
     TaskCompleted {
         /// Task that was applied or passed to a runner, or a prune that timed out or left its object alone.
         task: TaskId,
@@ -158,22 +157,21 @@ pub enum OperationEvent {
     },
     /// The hook finalizer was removed.
     HookFinalizerRemoved {
-        /// The hook, which has ended.
+        /// The hook, which has finished.
         task: TaskId,
     },
     /// The hook object was deleted according to its policy, or couldn't be deleted.
     HookDeleted {
-        /// The hook. The operation doesn't touch its object after this event.
+        /// The hook. Its object is left alone after this event.
         task: TaskId,
-        /// Error from the deletion, which ends the hook in `Error`. `None` if the object was deleted.
+        /// Error from the deletion, which puts the hook into `Error`. `None` if the object was deleted.
         error: Option<String>,
     },
     /// A deadline passed.
     DeadlineExceeded {
         /// Operation, wave or hook whose deadline passed.
         scope: DeadlineScope,
-        /// Message with the length of the deadline. The message also applies to all tasks that the deadline
-        /// ends.
+        /// Message with the length of the deadline. Also used for all tasks that the deadline ends.
         message: String,
         /// Time at which an engine noticed that the deadline had passed. If no engine was running, this is
         /// later than the deadline.
@@ -197,8 +195,7 @@ pub enum OperationEvent {
     AttemptFailed {
         /// Reason for the failure. If no other attempt follows, this is also the operation's final message.
         message: String,
-        /// True if another attempt might succeed. Another attempt then follows if the request's retry limit
-        /// allows it.
+        /// True if another attempt might succeed. It then follows if the request's retry limit allows it.
         retriable: bool,
         /// Time of the decision.
         at: Timestamp,
@@ -207,7 +204,7 @@ pub enum OperationEvent {
     RetryStarted {
         /// Number of the attempt. The first attempt is 1.
         attempt: u32,
-        /// Time at which the wait before the attempt ended.
+        /// Time at which the delay before the attempt expired.
         at: Timestamp,
     },
     /// A user terminated the operation.
@@ -254,7 +251,7 @@ pub enum OperationEvent {
     ReasonChanged {
         /// Task whose object is awaited or being deleted.
         task: TaskId,
-        /// Reason as text. Empty if there is no known reason anymore.
+        /// Reason as text. Empty if it is no longer known.
         reason: String,
         /// Time at which the reason was received.
         at: Timestamp,
@@ -276,7 +273,7 @@ pub enum OperationEvent {
         /// report was received.
         at: Timestamp,
     },
-    /// Another operation's hook with the same name is running. If `by` is `None`, that hook has ended.
+    /// Another operation's hook with the same name is running. If `by` is `None`, it has finished.
     HookNameInUse {
         /// Hook that is waiting for its name.
         task: TaskId,
@@ -288,8 +285,8 @@ pub enum OperationEvent {
     WarningsReceived {
         /// Task of the manifest.
         task: TaskId,
-        /// All warnings that the cluster returned for the newest write or dry run. These warnings replace
-        /// earlier warnings.
+        /// All warnings that the cluster returned for the newest write or dry run. They replace earlier
+        /// warnings.
         warnings: Vec<String>,
     },
     /// The operation's claim changed.
@@ -336,13 +333,13 @@ pub enum OperationEvent {
     ReplanStarted {
         /// Number of the attempt. The first attempt is 1.
         attempt: u32,
-        /// Time at which the wait before the attempt ended.
+        /// Time at which the delay before the attempt expired.
         at: Timestamp,
     },
     /// A resource is being deleted and will be recreated. Either the operation requested the deletion,
     /// because no write could change the resource, or another client did.
     RecreationStarted {
-        /// Task of the resource. The task waits until the object no longer exists, and then creates it again.
+        /// Task of the resource. It waits until the object is gone, and then creates it again.
         task: TaskId,
         /// UID of the object that is being deleted.
         uid: String,
@@ -369,8 +366,7 @@ pub enum OperationEvent {
         /// Time at which the request was received.
         at: Timestamp,
     },
-    /// The operation executes a stored plan. If the plan doesn't match the cluster anymore, the operation
-    /// ends.
+    /// The operation executes a stored plan, and ends if that no longer matches the cluster.
     StoredPlanUsed {
         /// The plan and its approvals.
         plan: Box<StoredPlanRef>,
@@ -491,10 +487,9 @@ impl OperationEvent {
     /// Returns true if commands must wait until the event is durable. `is_hook` identifies the hooks among
     /// the tasks.
     ///
-    /// All other events only remove outstanding commands. If such an event is lost in a crash, the idempotent
-    /// command runs again and returns the same result. These events are written with the next urgent event,
-    /// or after some time. Each wave therefore needs the same small number of flushes, regardless of its
-    /// size.
+    /// All other events only remove outstanding commands. If they are lost in a crash, the idempotent command
+    /// runs again and returns the same result. They are written with the next urgent event, or after some
+    /// time, so each wave needs the same small number of flushes, regardless of its size.
     pub fn is_urgent(&self, is_hook: impl Fn(TaskId) -> bool) -> bool {
         match self {
             // A hook's result can't be observed again after its object is deleted, which may happen a moment
@@ -526,7 +521,7 @@ impl OperationEvent {
 }
 
 impl OperationEvent {
-    /// Returns true if the event explains a wait. Users need this information even after a crash.
+    /// Returns true if the event explains a wait. Users need to know that even after a crash.
     pub(crate) fn is_status_event(&self) -> bool {
         matches!(
             self,

@@ -20,8 +20,8 @@ pub(crate) use task::{
     needs_establishment, target_namespaces,
 };
 
-/// Time that an object must look healthy after it was written, if the object's kind doesn't show that its
-/// health refers to the new spec.
+/// Time for which an object must look healthy after it was written, if its kind doesn't show that the health
+/// refers to the new spec.
 pub(crate) const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 const ARGO_APPLICATION: (&str, &str) = ("argoproj.io", "Application");
@@ -60,7 +60,7 @@ impl Operation {
             && tasks.all(is_settled)
     }
 
-    /// Returns the wave that an earlier attempt opened but that hasn't passed. The current attempt continues
+    /// Returns the wave that an earlier attempt opened but didn't finish. The current attempt continues
     /// there.
     pub(crate) fn interrupted_wave(&self) -> Option<u32> {
         let is_open = |times: &WaveTimes| times.opened_at.is_some() && times.passed_at.is_none();
@@ -112,7 +112,7 @@ impl Operation {
             && (!self.is_final_wave(index) || (self.has_hooks(index) && self.plan.is_multi_step()))
     }
 
-    /// Returns true if the request specifies that the wave waits until the application is healthy.
+    /// Returns true if the request wants the wave to wait until the application is healthy.
     fn needs_healthy_application(&self, index: u32) -> bool {
         !self.can_end_without_health(index) && self.header.request.wait == WaitFor::Healthy
     }
@@ -121,9 +121,9 @@ impl Operation {
         self.is_sync_fail_wave(index) || self.has_wave_failed(index)
     }
 
-    /// Returns the resources in a wave whose outcome depends on their health. These are all resources if
-    /// another wave follows or the wave has hooks. If only the application's health is awaited, they are the
-    /// resources that affect it.
+    /// Returns the resources in a wave whose outcome depends on their health. That is all of them if another
+    /// wave follows or the wave has hooks, and those that affect the application's health if only that is
+    /// awaited.
     pub(crate) fn health_scope(&self, index: u32) -> HealthScope {
         if self.is_blocking_wave(index) || self.has_hooks(index) {
             HealthScope::All
@@ -155,14 +155,14 @@ impl Operation {
         phase_from_health(task.is_hook(), status)
     }
 
-    /// Returns true if the wave must wait until pruned objects no longer exist before it applies manifests.
-    /// Otherwise, it waits for the deletions at its end.
+    /// Returns true if the wave must wait until pruned objects are gone before it applies manifests.
+    /// Otherwise, it waits for them at its end.
     pub(crate) fn should_await_deletions(&self, index: u32) -> bool {
         !self.is_final_wave(index) || self.has_hooks(index) || self.header.request.wait == WaitFor::Healthy
     }
 
-    /// Returns true if a wave ends with a check of the namespaces that the operation writes to. The check is
-    /// needed for the last wave, and for a failed wave, because a lost namespace may be the cause.
+    /// Returns true if a wave ends with a check of the namespaces that the operation writes to. This applies
+    /// to the last wave, and to a failed wave, for which a lost namespace may be the cause.
     pub(crate) fn needs_verification(&self, index: u32) -> bool {
         let is_end = self.is_final_wave(index)
             || self.has_wave_failed(index)
@@ -262,8 +262,8 @@ impl Operation {
     /// Returns the rest of the kind group that is being applied: consecutive tasks of the same kind, starting
     /// with the first unfinished task.
     ///
-    /// Groups run one after the other, and the tasks within a group run in parallel. A custom resource
-    /// definition must be established before the next group, which may contain objects of its kind.
+    /// Groups run in sequence, and the tasks within a group in parallel. A custom resource definition must be
+    /// established before the next group, which may contain objects of its kind.
     pub(crate) fn current_apply_group(
         &self,
         index: u32,
@@ -284,8 +284,8 @@ impl Operation {
     /// Returns true if the hook's object is known, and the hook's policy deletes it when the operation ends
     /// in this phase.
     pub(crate) fn should_delete_at_end(&self, task: &Task, state: &TaskState, phase: OperationPhase) -> bool {
-        // In a superseded operation, a hook's own outcome selects its policy, as if the operation had
-        // consisted of this hook alone.
+        // In a superseded operation, a hook's own outcome selects its policy, as if the hook had been the
+        // whole operation.
         let ended = if self.is_superseded() { state.phase } else { Some(phase) };
         let policy = if ended == Some(OperationPhase::Succeeded) {
             DeletePolicy::HookSucceeded
@@ -302,7 +302,7 @@ impl Operation {
         !has_runner(task)
             && hook.has_delete_policy(policy)
             && !state.deleted
-            // An object that is already being deleted doesn't need to be deleted again.
+            // No need to delete an object that is already being deleted.
             && matches!(state.progress, Progress::Done | Progress::Waiting | Progress::Ready)
             && self.hook_uid(task, state).is_some()
             // A dry run doesn't write to the cluster, so it doesn't delete old hooks either.
@@ -318,10 +318,10 @@ impl Operation {
     }
 
     /// Returns true if a hook's log must still be read before the hook's object is deleted. This applies to
-    /// hooks that failed or that a deadline ended.
+    /// hooks that failed or hit a deadline.
     pub(crate) fn needs_logs(&self, task: &Task, state: &TaskState) -> bool {
         let is_asked = state.notes.as_ref().is_some_and(|notes| notes.logs.is_some());
-        // A hook that is stopped because a user terminated the operation hasn't failed.
+        // A hook stopped by a user's termination hasn't failed.
         let wanted = self.termination.as_ref().is_none_or(|termination| termination.message != TERMINATED);
         let ends_badly = match state.progress {
             Progress::Done => state.held && state.is_unsuccessful(),
@@ -370,7 +370,7 @@ impl Operation {
     }
 
     /// Returns the error message if the operation couldn't create its destination namespace. Nothing else can
-    /// succeed without the namespace, not even SyncFail hooks.
+    /// succeed without it, not even SyncFail hooks.
     pub(crate) fn namespace_error(&self) -> Option<&str> {
         let wanted = &self.header.request.namespace;
         self.all_tasks()
@@ -407,7 +407,7 @@ impl Operation {
         (state.progress == Progress::Running).then_some(started + timeout)
     }
 
-    /// Returns the time that a weak health verdict must persist before it counts.
+    /// Returns the time for which a weak health verdict must persist before it counts.
     pub(crate) fn settle_time(&self) -> Duration {
         self.header.request.wave_delay.unwrap_or(SETTLE_TIME)
     }

@@ -128,7 +128,7 @@ impl FromStr for WaveSelector {
     }
 }
 
-/// Returns the phase with the given name. The name is case-insensitive.
+/// Parses the name of a phase, ignoring case.
 fn parse_phase(text: &str) -> Result<Phase, InvalidScope> {
     use Phase::{PostDelete, PostSync, PreDelete, PreSync, Sync, SyncFail};
     [PreSync, Sync, PostSync, SyncFail, PreDelete, PostDelete]

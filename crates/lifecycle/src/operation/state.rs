@@ -72,8 +72,8 @@ impl State {
         }
     }
 
-    /// Returns true if a user terminated the operation. Such an operation must end soon, even if the calls
-    /// that stop its hooks hang.
+    /// Returns true if a user terminated the operation. It must then end soon, even if the calls that stop
+    /// its hooks hang.
     pub fn should_end_immediately(&self) -> bool {
         matches!(self, Self::Running(operation) if operation.should_end_immediately())
     }

@@ -8,12 +8,12 @@ use super::request::{OnFailure, OnPending};
 use super::state::{Cause, End, Failure, Member, Progress, Rollout, Stage, State, StopOutcome, WorkKind};
 use crate::fleet::count;
 
-/// Returns the events that follow from the state and the time alone. The driver calls this function until it
-/// returns no events.
+/// Returns the events that follow from the state and the time alone. The driver calls this until it returns
+/// nothing.
 pub fn advance(state: &State, now: Timestamp) -> Vec<Event> {
     let State::Running(rollout) = state else { return Vec::new() };
     if let Stage::Ending { end, message, stops } = &rollout.stage {
-        // A termination of a rollout that is already ending also stops its running operations.
+        // Terminating a rollout that is already ending also stops its running operations.
         return advance_ending(rollout, *end, message, *stops || rollout.terminated.is_some(), now);
     }
     if let Some(attribution) = &rollout.terminated {
@@ -42,8 +42,8 @@ fn end_rollout(end: End, message: String, stops: bool, now: Timestamp) -> Vec<Ev
     move_to(Stage::Ending { end, message, stops }, now)
 }
 
-/// Moves to the first open step, or to the end. If a passed step is open again, the rollout doesn't wait for
-/// its gates a second time.
+/// Moves to the first open step, or to the end. A passed step that has reopened doesn't wait for its gates
+/// again.
 fn move_to_next_stage(rollout: &Rollout, now: Timestamp) -> Vec<Event> {
     let Some(step) = rollout.first_open_step() else {
         return end_rollout(End::Completed, messages::completed_message(rollout), false, now);
@@ -160,8 +160,8 @@ fn stop_outcome(member: &Member) -> StopOutcome {
     }
 }
 
-/// Returns true if the rollout still waits for an Application's health, but the Application doesn't have a
-/// previous deployment. Such an Application fails instead of being rolled back.
+/// Returns true if the rollout still waits for the health of an Application that was never deployed before.
+/// It fails instead of being rolled back.
 fn has_no_rollback_target(member: &Member) -> bool {
     matches!(member.progress, Progress::Settling { .. }) && member.touched && member.before.is_none()
 }
@@ -170,8 +170,8 @@ fn needs_stop(member: &Member) -> bool {
     member.progress.is_active() && !matches!(member.progress, Progress::Stopping { .. })
 }
 
-/// Ends the rollout. Withdraws operations that haven't begun. Stops running operations if `stops` is true,
-/// and otherwise waits for them.
+/// Ends the rollout. Withdraws operations that haven't begun; stops running operations if `stops` is true, or
+/// else waits for them.
 fn advance_ending(rollout: &Rollout, end: End, message: &str, stops: bool, now: Timestamp) -> Vec<Event> {
     let events: Vec<Event> = rollout
         .members

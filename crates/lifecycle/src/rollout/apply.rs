@@ -196,8 +196,8 @@ fn apply_step_failed(rollout: &mut Rollout, step: u32, failure: &Failure, at: Ti
     Some(())
 }
 
-/// Ends a pause, and postpones deadlines by its length. If the current step had failed, its full time starts
-/// again, and the Applications that have failed so far don't count as failures anymore.
+/// Ends a pause, and extends deadlines by its length. If the current step had failed, it gets its full time
+/// again, and the failures so far no longer count.
 fn apply_resumed(rollout: &mut Rollout, at: Timestamp) -> Option<()> {
     let paused = rollout.paused.take()?;
     let time = at.since(paused.at);

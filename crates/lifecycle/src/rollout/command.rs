@@ -4,19 +4,19 @@ use super::state::WorkKind;
 
 /// Outstanding command of a rollout.
 ///
-/// Every command may be executed twice, and the second execution must not have any effect.
+/// Every command may be executed twice, so it must be idempotent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
     /// Choose an ID for an Application's operation that sorts after the IDs of all existing operations.
-    /// Result: [`Input::IdChosen`](super::Input). An unused ID is discarded.
+    /// Result: [`Input::IdChosen`](super::Input). Unused IDs are discarded.
     ChooseId {
         /// Name of the Application.
         member: String,
     },
     /// Ensure that the operation exists and is running. Report its state as
     /// [`Input::OperationReported`](super::Input), beginning with the current state, until the operation has
-    /// finished or the call has failed. When this subscription ends, the operation continues if it has begun,
-    /// and is withdrawn otherwise.
+    /// finished or the call has failed. When this subscription ends, an operation that has begun continues;
+    /// otherwise, it is withdrawn.
     Run {
         /// Name of the Application.
         member: String,
@@ -71,7 +71,7 @@ impl Command {
         }
     }
 
-    /// Returns true for a subscription, which runs while it is outstanding.
+    /// Returns true for a subscription, which runs for as long as it is outstanding.
     pub fn is_subscription(&self) -> bool {
         matches!(self, Self::Run { .. } | Self::WatchMember { .. } | Self::AskGate { .. })
     }

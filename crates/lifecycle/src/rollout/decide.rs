@@ -1,5 +1,5 @@
-//! Events that an input causes in a state. The functions are pure: the same input, state and time always
-//! result in the same events.
+//! Decides which events follow from an input. The functions are pure: the same input, state and time always
+//! yield the same events.
 
 mod rejection;
 mod reports;
@@ -91,8 +91,7 @@ fn decide_running(rollout: &Rollout, input: &Input, now: Timestamp) -> Result<Ve
     }
 }
 
-/// Handles an Application that has left the ApplicationSet. Stops the Application's operation first, if there
-/// is one.
+/// Handles an Application that has left the ApplicationSet. Stops its operation first, if there is one.
 fn handle_removed_member(rollout: &Rollout, name: &str, now: Timestamp) -> Option<Vec<Event>> {
     let member = rollout.members.get(name)?;
     let (name, at) = (name.to_owned(), now);

@@ -1,5 +1,5 @@
 //! Applications that left the ApplicationSet during its rollout. Only the rollout's recorded events still
-//! contain these Applications.
+//! know about them.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub struct DepartedMemberView {
 ///
 /// # Errors
 ///
-/// Returns an error if the events don't belong to a rollout.
+/// Returns an error if the events aren't those of a rollout.
 pub fn departed_members(events: &[Event]) -> Result<Vec<DepartedMemberView>, IllegalEvent> {
     let mut state = State::New;
     let mut left = BTreeMap::new();
@@ -74,7 +74,7 @@ fn find_member<'a>(state: &'a State, name: &str) -> Option<&'a Member> {
     state.rollout()?.members.get(name)
 }
 
-/// Returns the departed Applications that the state still contains, without their progress.
+/// Returns the departed Applications that are still in the state, without their progress.
 pub(super) fn departed_from_state(rollout: &Rollout) -> Vec<DepartedMemberView> {
     let gone = rollout.members.iter().filter(|(_, member)| member.progress == Progress::Gone);
     let left = |(name, member): (&String, &Member)| DepartedMemberView {

@@ -1,6 +1,5 @@
 //! Recorded events. The type is append-only: variants are never removed or reordered, because logs contain
-//! them. If the fields of a variant change, the variant gets the next kind number, and `read_earlier` reads
-//! its old layout.
+//! them. A variant whose fields change gets the next kind number, and `read_earlier` reads its old layout.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, OperationId, OperationPhase, Timestamp};
@@ -56,7 +55,7 @@ pub enum Event {
         /// Requester and reason.
         said: Attribution,
     },
-    /// An Application was promoted: it must be updated now.
+    /// An Application was promoted: its turn to be updated has come.
     Promoted {
         /// Name of the Application.
         member: String,

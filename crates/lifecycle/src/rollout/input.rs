@@ -46,7 +46,7 @@ pub enum Input {
         /// Error, if the operation couldn't be stopped.
         result: Result<(), CallError>,
     },
-    /// Verdict of a gate. A repeated verdict is ignored.
+    /// Verdict of a gate. Duplicates are ignored.
     Gate {
         /// Index of the gate's step, starting at 0.
         step: u32,

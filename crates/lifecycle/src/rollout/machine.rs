@@ -34,8 +34,8 @@ impl Machine for ProgressiveSync {
         match (event, &rollout.stage) {
             // After a failed call, the subscription doesn't send any more reports.
             (Event::CallFailed { member, .. }, _) => vec![Subject::Operation(member.clone())],
-            // A step can be held a second time before the subscriptions of the first time have ended. Its
-            // gates must still be queried again.
+            // A step can be held a second time before the first subscriptions are closed. Its gates must
+            // still be queried again.
             (Event::Moved { .. }, Stage::Held { step }) => {
                 rollout.external_gates(*step).map(|gate| Subject::Gate(gate.clone())).collect()
             }
@@ -53,8 +53,8 @@ impl Machine for ProgressiveSync {
 
     fn urgency(_: &State, event: &Event) -> Urgency {
         match event {
-            // If one of these events is lost, the machine derives it from the recorded state again, or the
-            // subscription repeats its report.
+            // If lost, these events are derived from the recorded state again, or the subscription repeats
+            // its report.
             Event::Promoted { .. } => Urgency::Within(LAZY_EVENT_WAIT_MAX),
             Event::SyncWindowChanged { .. }
             | Event::OperationStarted { .. }

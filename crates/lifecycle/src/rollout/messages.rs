@@ -1,5 +1,5 @@
-//! Messages, which users' scripts may match. For a state that also exists in Argo CD, the message is
-//! identical to Argo CD's (`status.applicationStatus[].message`).
+//! Messages, which users' scripts may match. They are identical to Argo CD's
+//! (`status.applicationStatus[].message`) for states that exist there too.
 
 use std::time::Duration;
 

@@ -9,8 +9,8 @@ use crate::fleet::{Attribution, Milestone, MilestoneReason, format_application_c
 /// Returns all milestones of the rollout so far, except those that later events have superseded.
 pub fn milestones(state: &State) -> Vec<Milestone> {
     let Some(rollout) = state.rollout() else { return Vec::new() };
-    // The Applications are counted in one pass, because this function is called after every change, possibly
-    // with thousands of Applications and many steps.
+    // Count the Applications in a single pass: this is called after every change, possibly with thousands of
+    // Applications and many steps.
     let mut members = BTreeMap::<u32, u32>::new();
     for step in
         rollout.members.values().filter_map(|member| member.place.step.filter(|_| member.is_selected()))
@@ -66,7 +66,7 @@ fn step_milestones(rollout: &Rollout, step: u32, state: &StepState, members: u32
             Cause::Failures(_) => MilestoneReason::StepFailed,
         };
         let what = format!("failed-{}", state.forgiven);
-        // A failure is recorded without its time. If the rollout has ended, its end time is used, so that
+        // Failures are recorded without their time. Once the rollout has finished, use its end time, so that
         // consumers can detect an old milestone.
         let at = rollout.outcome.as_ref().map(|outcome| outcome.at);
         all.push(milestone(&what, reason, failure.message.clone(), at));

@@ -160,8 +160,7 @@ fn held_wait(rollout: &Rollout, step: u32, now: Timestamp) -> Wait<'_> {
     closed.or(soak).unwrap_or(Wait::Gates)
 }
 
-/// Returns the most important wait of a step. Waits that need a user's action come first. Among equal waits,
-/// the longest comes first.
+/// Returns the most important wait of a step: those that need a user's action come first, then the longest.
 fn rolling_wait(rollout: &Rollout, step: u32, now: Timestamp) -> Wait<'_> {
     let unsettled = rollout.members_in_step(step).filter(|(_, member)| !rollout.is_settled(member));
     let waits = unsettled.filter_map(|(name, member)| {

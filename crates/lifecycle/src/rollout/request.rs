@@ -39,8 +39,8 @@ pub struct Step {
     pub gates: Vec<String>,
     /// Maximum duration, measured from the opening of the step. `None` means no limit.
     pub deadline: Option<Duration>,
-    /// Maximum number of failed Applications. The step passes despite this many failures. With `None`, a
-    /// failed Application keeps the step open until a user handles the failure.
+    /// Maximum number of failed Applications with which the step still passes. With `None`, a failed
+    /// Application keeps the step open until a user takes care of it.
     pub max_failures: Option<u32>,
     /// Action to take when more Applications fail than `max_failures`, or when the deadline passes.
     pub on_failure: OnFailure,
@@ -70,7 +70,7 @@ pub struct Options {
     pub on_new_targets: OnNewTargets,
 }
 
-/// Action to take on an Application that has been Pending for too long.
+/// Action on an Application that has been Pending for too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnPending {
     /// The rollout keeps waiting for the Application, with a warning.
@@ -85,8 +85,8 @@ pub enum OnPending {
 /// Effect that new targets of the same ApplicationSet have on a running rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnNewTargets {
-    /// Running operations are stopped, no more operations start, and the rollout ends. A paused rollout ends
-    /// when it is resumed.
+    /// Running operations are stopped, no more are started, and the rollout ends. A paused rollout ends when
+    /// it is resumed.
     #[default]
     Supersede,
     /// The running rollout is completed first.
@@ -113,8 +113,8 @@ pub struct MemberSpec {
 /// Deployment of an Application at the start of the rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeployedState {
-    /// Newest successful operation, if known. This operation and earlier operations don't count as evidence
-    /// for the rollout.
+    /// Newest successful operation, if known. It and all earlier operations don't count as evidence for the
+    /// rollout.
     pub operation: Option<OperationId>,
     /// Target that this operation deployed.
     pub target: Target,
@@ -125,7 +125,7 @@ pub struct DeployedState {
 pub struct Target {
     /// Revisions, one per source, in the order of the sources.
     pub revisions: Vec<String>,
-    /// Digest of the Application's generated spec. A change of the spec alone also creates a new target.
+    /// Digest of the Application's generated spec. Changing only the spec also makes a new target.
     pub spec: Digest,
 }
 

@@ -36,8 +36,8 @@ impl Progress {
         self.is_active() || matches!(self, Self::Settling { .. })
     }
 
-    /// Returns true if the rollout doesn't wait for the Application anymore. Returns false for failed
-    /// Applications, which also depend on their step ([`Rollout::is_settled`]).
+    /// Returns true if the rollout no longer waits for the Application. Always false for failed Applications,
+    /// for which it depends on the step ([`Rollout::is_settled`]).
     fn is_settled(&self) -> bool {
         matches!(
             self,
@@ -65,16 +65,16 @@ impl Member {
         before.max(self.progress.operation()).is_none_or(|known| operation > known)
     }
 
-    /// Returns true if the given operation, which deployed the Application's target, can replace an operation
-    /// that hasn't begun. The replacement prevents hooks from running twice for the same target. Operations
-    /// from before the rollout, or from before a retry, can't replace another operation.
+    /// Returns true if `operation`, which deployed the Application's target, can replace an operation that
+    /// hasn't begun. That keeps hooks from running twice for the same target. Operations from before the
+    /// rollout, or from before a retry, don't qualify.
     pub(super) fn can_adopt(&self, operation: OperationId) -> bool {
         let known = self.before.as_ref().and_then(|before| before.operation);
         self.work == WorkKind::Sync && known.is_none_or(|known| operation > known)
     }
 
-    /// Returns true if this rollout changed the Application and must now roll it back. Returns false while
-    /// work on the Application is running.
+    /// Returns true if this rollout changed the Application and must now roll it back. False while work on it
+    /// is still running.
     pub(super) fn needs_rollback(&self) -> bool {
         let is_over = matches!(
             self.progress,
@@ -169,9 +169,9 @@ impl Rollout {
         join_names_by_place((0..).zip(&self.steps).map(of_step))
     }
 
-    /// Returns true if a retry applies to an Application. Retrying a whole step applies only to failed
-    /// Applications. Retrying a single Application also applies if it was skipped, or isn't Healthy after its
-    /// operation. Applications in a passed step can't be retried, because later steps depend on that step.
+    /// Returns true if a retry applies to an Application. Retrying a whole step covers only failed
+    /// Applications; a single Application can also be retried if it was skipped, or isn't Healthy after its
+    /// operation. Those in a passed step can't be retried, because later steps depend on it.
     pub(super) fn can_be_retried(&self, member: &Member, is_whole_step: bool) -> bool {
         let has_passed = match self.stage {
             Stage::Begun => false,
@@ -206,7 +206,7 @@ impl Rollout {
         most.is_some_and(|most| failures <= most)
     }
 
-    /// Returns true if the rollout doesn't wait for an Application anymore.
+    /// Returns true if the rollout no longer waits for an Application.
     pub(super) fn is_settled(&self, member: &Member) -> bool {
         member.progress.is_settled()
             || member.has_failed()
@@ -241,9 +241,9 @@ impl Rollout {
         max.limit_for(count(self.members_in_step(step)))
     }
 
-    /// Returns the number of Applications in the current step that may be promoted in addition. A failed
-    /// Application still counts as in flight, unless the step tolerates failures. A step that updates
-    /// Applications one by one therefore stops at a failed Application.
+    /// Returns how many more Applications in the current step may be promoted. A failed Application still
+    /// counts as in flight, unless the step tolerates failures, so a step that updates Applications one by
+    /// one stops at the first failure.
     pub(super) fn remaining_capacity(&self, step: u32) -> usize {
         let rolls_back = matches!(self.stage, Stage::RollingBack { .. });
         let budget = if rolls_back { self.update_limit(step).max(1) } else { self.update_limit(step) };
@@ -255,8 +255,8 @@ impl Rollout {
         usize::try_from(budget.saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    /// Returns true if new targets end this rollout. They don't end a rollout that a user has paused, but
-    /// they end a rollout that is paused because a step failed.
+    /// Returns true if new targets end this rollout. A pause by a user prevents that, but a pause because of
+    /// a failed step doesn't.
     pub(super) fn is_superseded(&self) -> bool {
         let has_failed = self.current_step().and_then(|step| self.step(step)?.failed.as_ref()).is_some();
         self.options.on_new_targets == OnNewTargets::Supersede

@@ -149,8 +149,7 @@ pub struct StepState {
     pub passed_at: Option<Timestamp>,
     /// Failure, if the step has failed. Cleared when a user resumes the rollout.
     pub failed: Option<Failure>,
-    /// Number of Applications that had already failed when a user resumed the rollout. These failures are
-    /// tolerated.
+    /// Number of Applications that had already failed when a user resumed the rollout. They are tolerated.
     pub forgiven: u32,
     /// Approval, if the step was approved.
     pub approved: Option<Attribution>,
@@ -264,8 +263,7 @@ pub enum Progress {
         /// State that the Application enters when the operation has stopped.
         then: StopOutcome,
     },
-    /// The Application was Pending for too long and, according to the ApplicationSet's options, counts as
-    /// Healthy.
+    /// The Application was Pending for too long, and the ApplicationSet's options make it count as Healthy.
     Assumed,
     /// A user skipped the Application.
     Skipped(Attribution),

@@ -30,7 +30,7 @@ pub enum WaitReason {
     Approval,
     /// A gate is closed.
     Gate,
-    /// The soak time after the previous step hasn't ended.
+    /// The soak time after the previous step isn't over.
     Soak,
     /// Users must sync the Applications in the step, because `maxUpdate` is 0.
     Manual,

@@ -7,8 +7,7 @@ use tidegate_model::Timestamp;
 use crate::driver::MachineBatch;
 use crate::machine::Machine;
 
-/// Executor of one machine's commands. Owns the resources that the commands need: manifests, connections,
-/// timers.
+/// Executor of one machine's commands. Owns the resources that they need: manifests, connections, timers.
 ///
 /// The runner decides which command starts, and when. The effects start the command, and report its result
 /// later as an [`Arrival`](super::Arrival), never during the call.
@@ -49,8 +48,8 @@ pub trait Effects<M: Machine> {
     /// Publishes the events of the batch in flight, which is now durable.
     fn announce(&mut self, _state: &M::State) {}
 
-    /// Sends [`Arrival::Alarm`](super::Arrival) after the given time. Replaces the previous alarm. `None`
-    /// only cancels it.
+    /// Sets the timer for [`Arrival::Alarm`](super::Arrival), replacing any previous setting. `None` disables
+    /// it.
     fn set_alarm(&mut self, after: Option<Duration>);
 
     /// Replies to a request that is now durable or was rejected.
@@ -60,7 +59,7 @@ pub trait Effects<M: Machine> {
     fn on_idle(&mut self, _is_watching: bool) {}
 
     /// Releases the remaining resources of a finished machine. Returns true if nothing is left to release.
-    /// Otherwise, a message must follow when the release has progressed.
+    /// Otherwise, a message must follow once there is progress.
     fn is_cleaned_up(&mut self, _state: &M::State) -> bool {
         true
     }

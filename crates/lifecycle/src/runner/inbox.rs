@@ -25,10 +25,10 @@ pub enum Arrival<M: Machine, N> {
     Message(N),
 }
 
-/// Queue of arrivals, in order. Contains only the newest observation of each object. The queue's size is
-/// therefore bounded by the number of commands in flight and watched objects, even if the runner is slow.
+/// Queue of arrivals, in order. Only the newest observation of each object is kept, so even if the runner is
+/// slow, the size is bounded by the number of commands in flight and watched objects.
 pub struct Inbox<M: Machine, N> {
-    /// `None` marks an observation that a newer observation replaced.
+    /// `None` marks an observation that was replaced by a newer observation.
     arrivals: Vec<Option<Arrival<M, N>>>,
     /// Position of the newest observation of each object.
     observations: BTreeMap<M::ObservationKey, usize>,
@@ -52,8 +52,8 @@ impl<M: Machine, N> Inbox<M, N> {
         self.len() == 0
     }
 
-    /// Appends an arrival. An observation replaces the queued observation of the same object. An outdated
-    /// observation is dropped.
+    /// Appends an arrival. An observation replaces the queued observation of the same object, unless it is
+    /// older.
     pub fn push(&mut self, arrival: Arrival<M, N>) {
         let observation = match &arrival {
             Arrival::Input(input) => M::observation_key(input).map(|key| (key, input)),

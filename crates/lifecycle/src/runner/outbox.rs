@@ -16,7 +16,7 @@ pub struct Outbox<M: Machine> {
     pub commands: Vec<M::Command>,
     /// Subscriptions that must be started.
     pub started_subscriptions: Vec<M::Command>,
-    /// Subscriptions that must be ended.
+    /// Subscriptions to end.
     pub ended_subscriptions: Vec<M::Command>,
     /// Batch that must be made durable.
     pub batch: Option<MachineBatch<M>>,

@@ -8,8 +8,8 @@ use super::request::OnDeadline;
 use super::state::{End, Progress, Stage, State, Teardown};
 use crate::fleet::join_names;
 
-/// Returns the events that follow from the state and the time alone. The driver calls this function until it
-/// returns no events.
+/// Returns the events that follow from the state and the time alone. The driver calls this until it returns
+/// nothing.
 pub fn advance(state: &State, now: Timestamp) -> Vec<Event> {
     let State::Running(teardown) = state else { return Vec::new() };
     if let Some(attribution) = &teardown.terminated {

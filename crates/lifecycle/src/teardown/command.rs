@@ -1,11 +1,11 @@
 /// Outstanding command of a teardown.
 ///
-/// Every command may be executed twice, and the second execution must not have any effect.
+/// Every command may be executed twice, so it must be idempotent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
     /// Delete the Application, with this UID as a precondition. The Application's finalizers determine
-    /// whether its deployed objects are deleted too. Both "not found" and "another UID" mean that the
-    /// Application doesn't exist anymore. Result: [`Input::Answered`](super::Input).
+    /// whether its deployed objects are deleted too. Both "not found" and "another UID" mean that it is gone.
+    /// Result: [`Input::Answered`](super::Input).
     Delete {
         /// Name of the Application.
         member: String,
@@ -47,7 +47,7 @@ impl Command {
         }
     }
 
-    /// Returns true for a subscription, which runs while it is outstanding.
+    /// Returns true for a subscription, which runs for as long as it is outstanding.
     pub fn is_subscription(&self) -> bool {
         matches!(self, Self::WatchMember { .. })
     }

@@ -1,5 +1,5 @@
-//! Events that an input causes in a state. The functions are pure: the same input, state and time always
-//! result in the same events.
+//! Decides which events follow from an input. The functions are pure: the same input, state and time always
+//! yield the same events.
 
 mod rejection;
 
@@ -45,7 +45,7 @@ fn start_teardown(request: &Request, now: Timestamp) -> Result<Vec<Event>, Rejec
         at: now,
     };
     let approved = request.approved.clone().map(Event::Approved);
-    // In a witnessed deletion, other clients delete even Applications that a user decided to keep.
+    // In a witnessed deletion, other clients delete even the Applications that a user wanted to keep.
     let kept =
         request.kept_members.iter().filter(|(name, _)| names.contains(name) && !request.order.is_witnessed());
     let left =
@@ -117,8 +117,8 @@ fn handle_answer(
     Some(vec![event])
 }
 
-/// Handles an observation. If it shows that an Application doesn't exist, the Application is read again. The
-/// observation may be old, or come from a cache that doesn't contain the object yet.
+/// Handles an observation. If an Application seems to be gone, it is read again: the observation may be
+/// stale, or come from a cache that doesn't have the object yet.
 fn handle_observation(
     teardown: &Teardown,
     name: &str,
@@ -198,8 +198,8 @@ fn skip_members(
     Ok(events)
 }
 
-/// Returns the Applications in the scope of a request, by name. If the scope is invalid, returns an error
-/// message that lists the existing Applications.
+/// Returns the Applications in the scope of a request, by name. For an invalid scope, the error message lists
+/// the existing Applications.
 fn members_in_scope<'a>(
     teardown: &'a Teardown,
     scope: &Scope,
@@ -239,8 +239,7 @@ fn list_by_step(teardown: &Teardown, is_it: impl Fn(&Member) -> bool) -> String 
     join_names_by_place((0..teardown.order.step_count()).map(of_step))
 }
 
-/// Returns the reason why none of the specified Applications can be skipped. Lists the Applications that can
-/// be skipped.
+/// Returns the reason why none of these Applications can be skipped, with a list of those that can.
 fn ineligible_members_message(teardown: &Teardown, members: &[(&String, &Member)]) -> String {
     let reason = match members {
         [(name, Member { progress: Progress::Left(attribution), .. })] => {

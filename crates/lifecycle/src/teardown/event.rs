@@ -1,6 +1,5 @@
 //! Recorded events. The type is append-only: variants are never removed or reordered, because logs contain
-//! them. If the fields of a variant change, the variant gets the next kind number, and `read_earlier` reads
-//! its old layout.
+//! them. A variant whose fields change gets the next kind number, and `read_earlier` reads its old layout.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
@@ -130,7 +129,7 @@ pub enum Event {
     },
     /// A user approved deletions that were blocked because they exceeded the deletion limit.
     Approved(Approval),
-    /// An Application doesn't belong to the ApplicationSet anymore, so it is kept.
+    /// An Application is no longer part of the ApplicationSet, so it is kept.
     Released {
         /// Name of the Application.
         member: String,

@@ -35,7 +35,7 @@ pub enum Input {
         member: Box<MemberSpec>,
     },
     /// A user approved deletions that were blocked because they exceeded the deletion limit. A
-    /// [`Self::Joined`] input follows for each affected Application. A repeated approval is ignored.
+    /// [`Self::Joined`] input follows for each affected Application. Duplicates are ignored.
     Approved(Approval),
     /// A user made a request.
     UserRequest {
@@ -72,7 +72,7 @@ pub enum MemberObservation {
     },
     /// The Application doesn't exist.
     Gone,
-    /// The Application exists, isn't being deleted, and doesn't belong to the ApplicationSet anymore.
+    /// The Application exists, isn't being deleted, and is no longer part of the ApplicationSet.
     Released,
 }
 

@@ -34,12 +34,12 @@ impl Machine for OrderedDeletion {
     fn urgency(state: &State, event: &Event) -> Urgency {
         let is_witnessed = state.teardown().is_some_and(|teardown| teardown.order.is_witnessed());
         match event {
-            // A witnessed deletion doesn't have later steps that depend on this event. If the event is lost,
-            // the next observation records it again.
+            // In a witnessed deletion, no later step depends on this event. If it is lost, the next
+            // observation records it again.
             Event::Deleted { .. } | Event::Released { .. } if is_witnessed => {
                 Urgency::Within(STATUS_EVENT_WAIT_MAX)
             }
-            // If one of these events is lost, the repeated call or the watch reports the same state again.
+            // If lost, the repeated call or the watch reports the same state again.
             Event::DeletionStarted { .. }
             | Event::AbsenceObserved { .. }
             | Event::PresenceConfirmed { .. } => Urgency::Within(LAZY_EVENT_WAIT_MAX),

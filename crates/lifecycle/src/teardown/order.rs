@@ -22,7 +22,7 @@ pub enum Order {
     AllAtOnce,
     /// The rollout's steps in reverse order. Applications that no step selects come last.
     Reverse {
-        /// Steps in the order of the rollout. An Application belongs to the first step that selects it.
+        /// Steps in rollout order. The first step that selects an Application gets it.
         steps: Vec<Selection>,
         /// Maximum number of a step's Applications that are deleted at once. In Argo CD, this is always 1.
         at_once: MaxUpdate,

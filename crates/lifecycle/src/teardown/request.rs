@@ -21,8 +21,8 @@ pub struct Request {
     pub order: Order,
     /// Applications that must be deleted.
     pub members: Vec<MemberSpec>,
-    /// Applications that a user kept in an earlier deletion, by name, with the requester and the reason. The
-    /// new deletion also keeps these Applications.
+    /// Applications that a user kept in an earlier deletion, by name, with the requester and the reason. They
+    /// are kept again.
     pub kept_members: BTreeMap<String, Attribution>,
     /// Options.
     pub options: Options,

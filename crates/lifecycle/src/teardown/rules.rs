@@ -11,7 +11,7 @@ impl Progress {
         matches!(self, Self::Condemned | Self::Going | Self::Confirming { .. })
     }
 
-    /// Returns true if the teardown doesn't wait for the Application anymore.
+    /// Returns true if the teardown no longer waits for the Application.
     pub fn is_settled(&self) -> bool {
         matches!(self, Self::Gone | Self::Left(_) | Self::Released)
     }
@@ -64,8 +64,8 @@ impl Teardown {
         usize::try_from(budget.saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    /// Returns the deadline of the current step. Returns `None` if the step doesn't have a deadline, or if it
-    /// is already recorded that the deadline passed.
+    /// Returns the deadline of the current step. `None` if the step doesn't have a deadline, or its passing
+    /// is already recorded.
     pub(super) fn deadline_at(&self) -> Option<Timestamp> {
         let step = self.step(self.current_step()?).filter(|step| step.late.is_none())?;
         Some(step.deadline_from + self.options.deadline?)

@@ -130,7 +130,7 @@ pub struct Member {
 pub enum Progress {
     /// It isn't the Application's turn yet.
     Waiting,
-    /// It is the Application's turn to be deleted. The call may already have been sent.
+    /// It is the Application's turn to be deleted. The call may already be in flight.
     Condemned,
     /// The Application is being deleted, and its finalizers haven't been removed yet.
     Going,
@@ -144,6 +144,6 @@ pub enum Progress {
     Gone,
     /// A user skipped the Application.
     Left(Attribution),
-    /// The Application doesn't belong to the ApplicationSet anymore, so it is kept.
+    /// The Application is no longer part of the ApplicationSet, so it is kept.
     Released,
 }

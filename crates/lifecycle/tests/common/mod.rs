@@ -21,7 +21,7 @@ impl<E> EventQueue<E> {
         self.events.insert((millis, self.scheduled_count), event);
     }
 
-    /// Sets the alarm, or cancels it if there is no delay. An earlier alarm becomes obsolete.
+    /// Sets the alarm, replacing any earlier setting. `None` cancels it.
     pub fn set_alarm(&mut self, now: i64, after: Option<Duration>, event: fn(u32) -> E) {
         self.alarm_count += 1;
         if let Some(after) = after {

@@ -49,7 +49,7 @@ fn encode_record<R: LogRecord>(record: &R) -> Value {
     json!({"kind": record.kind(), "bytes": to_hex(&bytes), "means": record})
 }
 
-/// Decodes a golden record in the same way as the log does.
+/// Decodes a golden record as the log does.
 fn decode_record<R: LogRecord>(known: &Value) -> R {
     let kind = u16::try_from(known["kind"].as_u64().unwrap()).unwrap();
     let content = from_hex(known["bytes"].as_str().unwrap());

@@ -1,5 +1,4 @@
-//! Deleted namespaces. All objects in such a namespace are lost, so the operation fails and reports the
-//! namespace.
+//! Deleted namespaces. All objects in them are lost, so the operation fails and reports the namespace.
 
 use tidegate_lifecycle::operation::{Input, NamespaceObservation, ObjectIdentity, OperationEvent, explain};
 use tidegate_model::{DeletePolicy, OperationPhase, Phase, Plan, SyncRequest, WaitFor};

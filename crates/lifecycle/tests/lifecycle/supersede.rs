@@ -1,5 +1,5 @@
-//! Superseding an operation by another sync: points at which it is possible, and the guarantee that no hook
-//! is stopped.
+//! Superseding an operation by another sync: when that is possible, and the guarantee that no hook is
+//! stopped.
 
 use tidegate_lifecycle::operation::{Input, Scope, Stage, State, apply, decide};
 use tidegate_model::{

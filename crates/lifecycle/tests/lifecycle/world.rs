@@ -1,6 +1,6 @@
 //! Simulated world around one operation, in virtual time: a cluster, gates and users. Without disturbances,
-//! every answer arrives immediately. With disturbances, answers are late, repeated or lost, observations are
-//! old, and the engine occasionally crashes.
+//! every answer arrives immediately. With them, answers are late, repeated or lost, observations are stale,
+//! and the engine crashes now and then.
 
 mod behavior;
 mod cluster;
@@ -40,7 +40,7 @@ pub enum SimEvent {
     Alarm(u32),
 }
 
-/// Maximum number of events of a simulation. An operation with more events is assumed never to end.
+/// Maximum number of events of a simulation, above which the operation is assumed never to finish.
 const EVENTS_MAX: u32 = 30_000;
 
 pub struct World {

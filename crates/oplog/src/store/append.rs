@@ -21,8 +21,7 @@ use crate::{LogError, RawAppend, StreamName};
 struct AppendGroup {
     batch: sled::Batch,
     live: BTreeMap<StreamId, LiveStream>,
-    /// New references in this group. Several appends may contain the same reference, which is counted only
-    /// once.
+    /// New references in this group. Appends may share a reference, which counts only once.
     references: BTreeSet<(StreamId, Digest)>,
     inventories: InventoryChanges,
     events: u64,

@@ -31,8 +31,8 @@ use crate::{CompactionResult, LogError, Retention};
 const FORGET_STEP_MAX: usize = 512;
 /// Maximum number of streams reduced in one step.
 const REDUCE_STEP_MAX: usize = 32;
-/// Maximum number of rows removed in one step. A step that has reached this limit doesn't reduce another
-/// stream. The remaining rows of a larger stream are removed in separate steps.
+/// Maximum number of rows removed in one step. A step that has reached it doesn't start on another stream,
+/// and a larger stream takes several steps.
 const ROW_STEP_MAX: usize = 1024;
 /// Maximum number of history lines to examine before reducing the streams found in them.
 const LINE_STEP_MAX: usize = 64;

@@ -1,15 +1,15 @@
 //! The sled database, and workarounds for its behavior. No other module calls sled.
 //!
-//! - On Linux, sled's `flush` writes to the kernel's cache but not to the disk, so a commit also syncs the
-//!   files themselves.
+//! - On Linux, sled's `flush` only gets data into the kernel's cache, so a commit also syncs the files
+//!   itself.
 //! - sled stores values near the page limit in separate files that it never syncs. The log's values are kept
 //!   small, but a commit still looks for such files and syncs them.
 //! - sled refuses to open a database with a half-written snapshot of its index, so such leftovers are
 //!   removed.
-//! - sled's background flusher stays enabled, because it also collects garbage. The flusher syncs the data
-//!   file each time, even if nothing was written, so it runs rarely. Appends don't depend on the flusher.
+//! - sled's background flusher stays enabled, because it also collects garbage. It syncs the data file each
+//!   time, even if nothing was written, so it runs rarely. Appends don't depend on it.
 //! - sled may panic on damaged files, so every call is guarded.
-//! - After the database is closed, one of sled's threads may hold the lock for a moment.
+//! - One of sled's threads may hold the lock for a moment after the database is closed.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,15 +22,15 @@ use std::time::Duration;
 use super::panic_guard::catch_panic;
 use crate::{LogError, files};
 
-/// Size of the page cache in bytes. The log reads a stream only once, during recovery, so a larger cache
-/// would not help.
+/// Size of the page cache in bytes. Streams are read only once, during recovery, so a larger cache wouldn't
+/// help.
 const CACHE_BYTES: u64 = 16 << 20;
 
 /// Interval of sled's garbage collection.
 const GC_INTERVAL_MS: u64 = 5_000;
 
-/// Maximum number of attempts to open a database that this process has just closed, because sled's threads
-/// may still hold the lock. Including the delays between them, the attempts take at most 5 s.
+/// Maximum number of attempts to open a database that this process has just closed, while sled's threads may
+/// still hold the lock. They take at most 5 s, including the delays.
 const LOCK_ATTEMPTS: u32 = 250;
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 
@@ -44,17 +44,16 @@ const SEGMENT_HEADER_BYTES: u64 = 20;
 /// Maximum number of rows to remove at once, so that a batch is never larger than a few segments.
 const REMOVALS_MAX: usize = 4096;
 
-/// Maximum size of a database file in bytes. A log of a million streams is smaller. A larger file is neither
+/// Maximum size of a database file in bytes. A log of a million streams is smaller. Larger files are neither
 /// read nor copied.
 const DATABASE_MAX_BYTES: u64 = 4 << 30;
 
-/// Layout in which this program writes rows. The program can also read databases with earlier layouts, and
-/// adds rows in the current layout to them.
+/// Layout in which this program writes rows. It can also read databases with earlier layouts, and adds rows
+/// in the current layout to them.
 const LAYOUT: u32 = 1;
 
-/// Name prefix of the empty files that specify the layout of the rows. These files are stored next to sled's
-/// files. If there are several, the highest layout applies. Preview versions before the first release didn't
-/// create such files.
+/// Name prefix of the empty files, next to sled's own, that mark the layout of the rows. If there are
+/// several, the highest applies. Preview versions before the first release had none.
 const LAYOUT_PREFIX: &str = "layout-";
 
 fn layout_file_name() -> String {
@@ -108,7 +107,7 @@ fn parse_layout(name: &str) -> Option<u32> {
     name.strip_prefix(LAYOUT_PREFIX)?.parse().ok()
 }
 
-/// Creates the empty file that specifies the layout. The file is durable once its folder is synced.
+/// Creates the empty file that marks the layout. It is durable once its folder is synced.
 fn create_layout_file(path: &Path) -> Result<(), LogError> {
     File::create(path).map(drop).map_err(|error| LogError::from_io(path, "create", error))
 }
@@ -128,15 +127,15 @@ impl From<LogError> for OpenError {
     }
 }
 
-/// The sled database of a log, with the handles that are needed to sync its files.
+/// The sled database of a log, with the handles for syncing its files.
 pub(crate) struct Database {
     /// `None` only while the database is being dropped.
     db: Option<sled::Db>,
-    /// A separate handle for sled's data file. A sync through any handle covers the whole file.
+    /// Separate handle to sled's data file. Syncing through any handle covers the whole file.
     file: File,
     path: PathBuf,
     synced_files: Mutex<BTreeSet<PathBuf>>,
-    /// True if the file that specifies the layout exists.
+    /// True if the file that marks the layout exists.
     has_layout_file: AtomicBool,
     /// Number of rows read.
     reads: AtomicU64,
@@ -159,8 +158,8 @@ impl Database {
         let is_new = !files::exists(&conf)?;
         let mark = folder.join(layout_file_name());
         if is_new {
-            // The layout file is created before sled's files, because a database without it counts as written
-            // by another version.
+            // Create the layout file before sled's files, because a database without it counts as written by
+            // another version.
             create_layout_file(&mark)?;
         }
         let db = open_when_unlocked(folder, &path)?;
@@ -180,8 +179,8 @@ impl Database {
             has_layout_file,
             reads: AtomicU64::new(0),
         };
-        // The folder is always synced, because the process that created the files may have been killed before
-        // this point.
+        // Always sync the folder, because the process that created the files may have been killed before this
+        // point.
         files::sync_folder(folder)?;
         Ok(database)
     }
@@ -249,8 +248,8 @@ impl Database {
         self.call("write", |db| db.apply_batch(batch))
     }
 
-    /// Adds the current layout to a database that has an earlier layout. This prevents programs that can't
-    /// read the new rows from opening the database.
+    /// Adds the current layout to a database with an earlier layout, so that programs that can't read the new
+    /// rows won't open it.
     fn write_layout_file(&self) -> Result<(), LogError> {
         if !self.has_layout_file.load(Ordering::SeqCst) {
             let mark = self.path.with_file_name(layout_file_name());
@@ -281,8 +280,8 @@ impl Database {
     /// Returns the number of a segment whose header is damaged, if there is one.
     ///
     /// sled ignores a damaged header when it opens the database, because its index can still read the
-    /// segment. However, if sled then writes data to this segment, the data is lost when the database is
-    /// reopened. A database with such a segment must therefore not be written to.
+    /// segment. But data that it then writes to the segment is lost when the database is reopened, so a
+    /// database with such a segment must not be written to.
     pub(crate) fn find_damaged_segment(&self) -> Result<Option<u64>, LogError> {
         let failed = |error| LogError::from_io(&self.path, "read", error);
         for number in 0.. {
@@ -292,8 +291,7 @@ impl Database {
                 break;
             }
             if !is_valid_header(&header) {
-                // The header of an unused segment isn't damaged. Such a segment is filled with a single byte
-                // value.
+                // Unused segments, which are filled with a single byte value, aren't damaged.
                 let segment = read_at(&self.file, SEGMENT_BYTES, offset).map_err(failed)?;
                 if segment.iter().any(|byte| Some(byte) != segment.first()) {
                     return Ok(Some(number));
@@ -336,7 +334,7 @@ impl Database {
     }
 }
 
-/// Returns sled's error message without the parts that address sled's developers.
+/// Returns sled's error message without the parts meant for sled's developers.
 fn describe_sled_error(error: &sled::Error) -> String {
     match error {
         sled::Error::Corruption { at: Some(at), .. } => format!("its data is damaged at {at:?}"),
@@ -358,7 +356,7 @@ fn read_at(mut file: &File, length: u64, offset: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Catches panics, because sled flushes when it is dropped, and may panic if the flush fails.
+/// Catches panics: sled flushes on drop, and may panic if that fails.
 impl Drop for Database {
     fn drop(&mut self) {
         let db = self.db.take();
@@ -403,8 +401,8 @@ fn classify_io_error(folder: &Path, file: &Path, error: io::Error) -> OpenError 
     }
 }
 
-/// Converts a panic in sled to an error. A disk that rejects writes can also cause a panic, and then the
-/// files don't count as damaged.
+/// Converts a panic in sled to an error. If the panic was caused by a disk that rejects writes, the files
+/// don't count as damaged.
 fn panic_error(folder: &Path, reason: String) -> OpenError {
     let probe = folder.join("probe");
     let written = files::write_durably(&probe, &[0; 4096]);

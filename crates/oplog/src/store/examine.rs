@@ -1,7 +1,7 @@
 //! Examination of a whole database: its streams and their state.
 //!
 //! A damaged page affects only the streams that have rows on it. After a failed read, the examination
-//! therefore continues with the next stream, and reports that the database must be replaced.
+//! therefore moves on to the next stream, and reports that the database must be replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -24,7 +24,7 @@ pub(crate) struct Findings {
     pub(crate) index_keys: BTreeSet<Vec<u8>>,
     /// Damaged inventories, with a description of the damage.
     pub(crate) inventories: Vec<(StreamId, String)>,
-    /// Description of an unreadable part of the database. If set, the database must be replaced.
+    /// Description of an unreadable part of the database, which must then be replaced.
     pub(crate) unreadable: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! The head of a stream: the number of its records and a digest of them. The digest reveals a missing,
-//! repeated or exchanged record even if every individual record is intact.
+//! The head of a stream: the number of its records and a digest of them. The digest reveals missing, repeated
+//! or swapped records even if each of them is intact.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -11,8 +11,7 @@ use crate::append_checks::AppendState;
 /// Row `h`. The layout of this type is part of the on-disk format, and golden logs contain such rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
-    /// Revision, incremented with every change. A summary that is written together with the head has the same
-    /// revision.
+    /// Revision, incremented with every change. A summary written together with the head shares its revision.
     pub(crate) revision: u64,
     /// Sequence number of the last removed event.
     pub(crate) base: u64,
@@ -76,7 +75,7 @@ impl Head {
     }
 }
 
-/// Returns the digest of a sequence of records, extended by one record.
+/// Extends the digest of a sequence of records by one record.
 pub(crate) fn chain_digest(digest: Digest, record: &[u8]) -> Digest {
     let mut hasher = Sha256::new();
     hasher.update(digest.0);

@@ -32,7 +32,7 @@ impl SledLog {
         Ok(row.filter(|row| is_inventory_of(row, cluster, application)).map(|row| row.known))
     }
 
-    /// Returns an inventory and its revision. A damaged inventory counts as absent, so the cluster will be
+    /// Returns an inventory and its revision. A damaged inventory counts as missing, so that the cluster is
     /// searched.
     fn read_inventory(&self, id: StreamId) -> Result<(u64, Option<InventoryRow>), LogError> {
         let Some(row) = self.database.get(&keys::prefix(keys::INVENTORY, id))? else { return Ok((0, None)) };

@@ -29,7 +29,7 @@ const BY_APPSET: u8 = b's';
 const OPEN: u8 = b'o';
 const ENDED: u8 = b'e';
 
-/// Families of rows that belong to a single stream: all families except inventories and the index.
+/// Families of rows of a single stream: all but inventories and the index.
 pub(crate) const STREAM_FAMILIES: [u8; 5] = [EVENT, HEAD, SUMMARY, SNAPSHOT, REFERENCE];
 
 /// A parsed key.
@@ -115,7 +115,7 @@ pub(crate) fn appset_prefix(set: &str) -> Vec<u8> {
     name_prefix(BY_APPSET, set)
 }
 
-/// Returns the key prefix for a name. The length of the name distinguishes `shop` from `shopping`.
+/// Returns the key prefix for a name. The length tells `shop` from `shopping`.
 fn name_prefix(index: u8, name: &str) -> Vec<u8> {
     let length = u16::try_from(name.len()).unwrap_or(u16::MAX);
     let mut key = vec![INDEX, index];

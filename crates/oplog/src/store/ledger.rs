@@ -1,6 +1,6 @@
 //! In-memory bookkeeping for compaction: the finished streams in each history line, the open streams, the
-//! number of references to each blob, and the growth of the log since the last examination. With this data, a
-//! compaction doesn't need to scan the whole log.
+//! number of references to each blob, and the growth of the log since the last examination. Thanks to it, a
+//! compaction needn't scan the whole log.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -55,7 +55,7 @@ impl BlobUse {
 
     /// Replaces the blob of an inventory. Returns the old blob if nothing else refers to it.
     pub(super) fn set_inventory(&mut self, id: StreamId, blob: Option<Digest>) -> Option<Digest> {
-        // The new blob is added before the old blob is removed, because the two may be identical.
+        // Add the new blob before removing the old, because they may be identical.
         blob.into_iter().for_each(|digest| self.add(digest));
         let before = match blob {
             Some(digest) => self.inventories.insert(id, digest),

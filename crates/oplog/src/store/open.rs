@@ -1,5 +1,5 @@
 //! Opening a log: acquire the lock, open or salvage the database, check every record, and quarantine or
-//! repair damaged data. Appends are accepted only afterwards. A new directory is opened as an empty log.
+//! repair damaged data. Only then are appends accepted. A new directory is opened as an empty log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -33,11 +33,10 @@ fn truncate_writer(holder: &str) -> String {
 }
 
 impl SledLog {
-    /// Opens the log in a state directory, and checks every record in it. Creates the directory if it is
-    /// missing.
+    /// Opens the log in a state directory, creating it if necessary, and checks every record.
     ///
-    /// Damaged data is quarantined and reported by [`crate::OperationLog::damage`]. Everything else can be
-    /// used.
+    /// Damaged data is quarantined and reported by [`crate::OperationLog::damage`]. Everything else stays
+    /// usable.
     ///
     /// # Errors
     ///
@@ -70,8 +69,8 @@ impl SledLog {
         Ok(log)
     }
 
-    /// Opens the database in `root`, checks the database, and quarantines or repairs damaged data. The opened
-    /// log writes only to this database.
+    /// Opens and checks the database in `root`, and quarantines or repairs damaged data. The opened log
+    /// writes only to this database.
     pub(super) fn open_and_examine(
         directory: PathBuf,
         root: &Path,
@@ -94,7 +93,7 @@ impl SledLog {
             witness_damage(&testimony, live.is_empty() && left_in_place.is_empty() && quarantined.is_empty());
         folders.remove_copy()?;
         let mut seen: BTreeMap<StreamId, Progress> = live.iter().map(LiveStream::witness_note).collect();
-        // Another version may know these streams and check them against the witness, so their notes are kept.
+        // Keep the notes of these streams: another version may know them and check them against the witness.
         seen.extend(
             left_in_place.iter().filter_map(|stream| Some((*stream, *testimony.progress.get(stream)?))),
         );
@@ -132,7 +131,7 @@ impl SledLog {
     }
 }
 
-/// Opens the database and examines it. Salvages the database if there is any problem.
+/// Opens the database and examines it, salvaging it if there is any problem.
 fn open_or_salvage(
     folders: &DatabaseFolders,
     blobs: &BlobStore,
@@ -187,9 +186,9 @@ fn find_problem(
     Ok(None)
 }
 
-/// Quarantines a stream whose recorded end is lost, because resuming the stream could repeat work that later
-/// streams may have undone. If all events are present and only the summary is outdated, the stream is
-/// reported but not quarantined. The machine can then write the summary again.
+/// Quarantines streams whose recorded end is lost, because resuming them could repeat work that later streams
+/// have undone. If all events are there and only the summary is outdated, the stream is merely reported; its
+/// machine can write the summary again.
 fn reject_lost_ends(findings: &mut Findings, testimony: &WitnessContent) {
     for (stream, seen) in testimony.progress.iter().filter(|(_, seen)| seen.has_ended) {
         if let Some(verdict) = findings.streams.get_mut(stream)
@@ -232,8 +231,8 @@ fn report_losses(
                 format!("lost: all its {seen} events were acknowledged but are not in the database")
             }
         };
-        // If the end of the stream was just truncated, the quarantine already contains a report with this
-        // number of events. The loss is reported only once.
+        // If the end of the stream was just truncated, the quarantine already has a report with this number
+        // of events. Report the loss only once.
         let cut = format!("of {seen} events are lost");
         let is_reported = |damage: &Damage| damage.stream == Some(stream) && damage.reason.contains(&cut);
         if !known.iter().any(is_reported) {
@@ -263,8 +262,8 @@ fn list_impaired(
     Ok(impaired)
 }
 
-/// Returns the entry of a stream from the database. If the database doesn't contain the entry, returns it
-/// from the newest quarantined rows. `aside` is sorted with the oldest row first.
+/// Returns the entry of a stream from the database. If it isn't there, returns it from the newest quarantined
+/// rows. `aside` is sorted with the oldest row first.
 fn find_last_entry(
     database: &Database,
     aside: &[QuarantinedRow],
@@ -299,8 +298,8 @@ fn collect_damage(
     Ok(damage)
 }
 
-/// Returns the damage to report if the witness doesn't cover the whole log. The damage is reported only once,
-/// because a new witness file replaces the damaged file.
+/// Returns the damage to report if the witness doesn't cover the whole log. It is reported only once, because
+/// a new witness file replaces the damaged file.
 fn witness_damage(testimony: &WitnessContent, is_empty: bool) -> Option<Damage> {
     let reason = match testimony.damaged_notes {
         // A new log doesn't have a witness yet. The witness is written before the first event.

@@ -1,5 +1,4 @@
-//! Panic guard for the database. sled panics on some damaged files. The guard converts such a panic to an
-//! error.
+//! Panic guard for the database, which converts sled's panics on damaged files to errors.
 //!
 //! A panic in guarded code isn't printed, and its message becomes the error's reason. Other panics are
 //! printed as usual.
@@ -17,8 +16,8 @@ thread_local! {
 pub(crate) fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     install_hook();
     let outer = IS_GUARDED.replace(true);
-    // None of the log's own state can be inconsistent: `call` only uses the database, which is abandoned
-    // after a panic.
+    // The log's own state can't become inconsistent: `call` only uses the database, which is abandoned after
+    // a panic.
     let result = catch_unwind(AssertUnwindSafe(call));
     IS_GUARDED.set(outer);
     result.map_err(|_| {

@@ -13,8 +13,7 @@ use crate::{History, LoadedStream, LogError, Lookup, RawEntry, RawLoadedStream, 
 
 impl SledLog {
     pub(super) fn load_stream(&self, stream: StreamId) -> Result<RawLoadedStream, LogError> {
-        // The lock is held during both reads, because the events and the snapshot must be from the same
-        // moment, without a compaction in between.
+        // Hold the lock during both reads: there must be no compaction between the events and the snapshot.
         let state = self.lock();
         let LiveStream { head, kind, .. } = self.find_stream(&state, stream)?;
         if head.reduced {

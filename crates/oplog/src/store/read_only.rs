@@ -1,9 +1,8 @@
 //! Opening a log for reading, without write permission or while another process holds the lock.
 //!
-//! sled writes to a database when it opens it. A reader therefore opens a private copy, which is removed when
-//! the log is dropped. The state directory itself is only read: its quarantine and blobs are used in place.
-//! Damage is reported but not repaired. A process that opens the log for writing quarantines the damaged
-//! data.
+//! sled writes to a database just by opening it, so a reader opens a private copy, which is removed when the
+//! log is dropped. The state directory itself is only read: its quarantine and blobs are used in place.
+//! Damage is reported but not repaired. That is left to a process that opens the log for writing.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +17,7 @@ use crate::quarantine::Quarantine;
 use crate::witness::{self, WITNESS_FILE};
 use crate::{Codecs, LogError, LogKey, files, key};
 
-/// Maximum number of attempts to check the log if another process writes to it during the check.
+/// Maximum number of attempts to check the log while another process keeps writing to it.
 const CHECK_ATTEMPTS_MAX: u32 = 5;
 
 /// Resources that must be kept while a log is open.
@@ -50,9 +49,9 @@ impl LogGuard {
 }
 
 impl SledLog {
-    /// Opens the log in its current state, without acquiring its lock and without writing to the state
-    /// directory. Doesn't disturb a process that holds the lock. If the key is missing, records stored in
-    /// blobs can't be read ([`LogError::KeyUnreadable`]), but everything else can. Writes are rejected
+    /// Opens the log in its current state, without taking its lock, writing to the state directory, or
+    /// disturbing a process that holds the lock. If the key is missing, records stored in blobs can't be read
+    /// ([`LogError::KeyUnreadable`]), but everything else can. Writes are rejected
     /// ([`LogError::OpenedReadOnly`]).
     pub fn open_read_only(
         directory: impl AsRef<Path>,
@@ -80,7 +79,7 @@ impl SledLog {
                 damage.quarantine = damage.quarantine.take().filter(|path| !path.starts_with(&root));
             }
             // Apparent damage may be a blob that was removed, or a witness that was created, after the copy
-            // was made. The check is repeated if the database has changed in the meantime.
+            // was made. Repeat the check if the database has changed in the meantime.
             let doubtful = log.damage.iter().any(|damage| damage.is_new);
             let is_as_copied = || -> Result<bool, LogError> {
                 Ok(files::exists(&directory.join(WITNESS_FILE))? == has_witness
@@ -102,7 +101,7 @@ struct DatabaseCopy {
     has_witness: bool,
 }
 
-/// Copies the witness first and then the database, because the witness must not know more than the database.
+/// Copies the witness before the database, because it must not know more.
 fn copy_log(directory: &Path) -> Result<DatabaseCopy, LogError> {
     let copy = copy::create_temp_folder()?;
     let (from, to) = (directory.join(WITNESS_FILE), copy.path().join(WITNESS_FILE));

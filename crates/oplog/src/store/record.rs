@@ -1,5 +1,5 @@
-//! Encoding of records in rows. A small record is stored in its row. A large record is stored in a blob that
-//! the row refers to.
+//! Encoding of records in rows. Small records are stored inline, and large records in a blob that the row
+//! refers to.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,9 +11,9 @@ use crate::blobs::BlobStore;
 use crate::frame::{self, Address, Family, FrameError, FramedRecord};
 use crate::{LogError, Record};
 
-/// Maximum size of a record that is stored in its row, in bytes. sled puts up to 17 rows on a page, and
-/// writes pages larger than 128 KiB to separate files, which doubles the work. 17 rows of this size remain
-/// below that limit.
+/// Maximum size of a record that is stored inline, in bytes. sled puts up to 17 rows on a page, and writes
+/// pages larger than 128 KiB to separate files, which doubles the work. 17 rows of this size stay below that
+/// limit.
 pub(crate) const INLINE_MAX_BYTES: usize = 6 << 10;
 
 /// Location of a record's content.
@@ -44,7 +44,7 @@ impl LogRow for ListingRow {
     const KIND: u16 = 1;
 }
 
-/// Returns the bytes of a row, and the row's blob if it has one. Large content is stored in that blob first.
+/// Returns the bytes of a row, and its blob if it has one. Large content is stored in the blob first.
 pub(crate) fn place_record(
     record: &Record,
     address: Address,

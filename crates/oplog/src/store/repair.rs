@@ -1,4 +1,4 @@
-//! Repairs after an examination: quarantining and truncating. Data is removed only after a copy of it is on
+//! Repairs after an examination: quarantining and truncating. Data isn't removed until a copy of it is on
 //! disk.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +51,7 @@ pub(crate) fn repair_streams(
                     settled.left_in_place.insert(stream);
                 }
                 match broken.newer_kind {
-                    // A record from a newer program isn't damage, so the stream is left unchanged.
+                    // A record from a newer program isn't damage, so leave the stream alone.
                     Some(_) => {
                         tracing::warn!(%stream, reason = broken.reason, "written by a newer version; left unchanged")
                     }
@@ -141,8 +141,8 @@ fn quarantine_unknown_rows(
     database.remove_rows(odd.iter().map(Vec::as_slice))
 }
 
-/// Quarantines damaged inventories. The objects of an application without an inventory are found by searching
-/// its cluster.
+/// Quarantines damaged inventories. Without an inventory, an application's objects are found by searching its
+/// cluster.
 fn quarantine_inventories(
     database: &Database,
     quarantine: &Quarantine,
@@ -161,7 +161,7 @@ fn quarantine_inventories(
     Ok(())
 }
 
-/// Rebuilds the index from the summaries, which contain all of the index's information.
+/// Rebuilds the index from the summaries, which contain all of its information.
 fn repair_index(
     database: &Database,
     live: &BTreeMap<StreamId, LiveStream>,

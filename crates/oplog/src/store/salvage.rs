@@ -2,9 +2,9 @@
 //! database.
 //!
 //! sled stops reading its log at the first damaged byte, wipes the rest, and opens the database as if the
-//! rest had never existed. The files are therefore copied before sled opens them. If there is any problem,
-//! the salvage searches the copy for records. Each record contains its address and its own checksum, so a
-//! damaged byte affects only the record that contains it.
+//! rest had never existed. The files are therefore copied before sled opens them, and in case of a problem,
+//! the salvage searches the copy for records. Each of them carries its address and its own checksum, so a
+//! damaged byte affects only a single record.
 //!
 //! ```text
 //! copy log/ → rescue/    open log/    problem?  no:  remove rescue/
@@ -46,8 +46,7 @@ pub(crate) struct DatabaseFolders {
     has_copy: bool,
 }
 
-/// Records by key, each with its number. If several records have the same key, the record with the highest
-/// number is kept.
+/// Records by key, each with its number. Of several records with the same key, the highest number wins.
 type FoundRecords = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
 
 impl DatabaseFolders {
@@ -69,8 +68,8 @@ impl DatabaseFolders {
         Ok(())
     }
 
-    /// Copies the database's files before sled changes them. The copy isn't synced, because it is needed only
-    /// while the log is being opened.
+    /// Copies the database's files before sled changes them. The copy isn't synced, because it only has to
+    /// last until the log is open.
     pub(crate) fn copy(&mut self) -> Result<(), LogError> {
         self.remove_copy()?;
         check_files(&self.log)?;
@@ -78,8 +77,8 @@ impl DatabaseFolders {
             .and_then(|()| copy_files(&self.log.join("blobs"), &self.copy.join("blobs")));
         match copied {
             Ok(()) => self.has_copy = true,
-            // The log may be intact, so opening continues. If the log turns out to be damaged, the salvage
-            // searches the original files, which sled may have changed by then.
+            // The log may be intact, so carry on. If it turns out to be damaged, the salvage searches the
+            // original files, which sled may have changed by then.
             Err(error @ (LogError::DiskFull { .. } | LogError::FileSizeLimit { .. })) => {
                 tracing::warn!(%error, "opening the log without a copy");
                 self.remove_copy()?;
@@ -95,8 +94,8 @@ impl DatabaseFolders {
         if files::exists(&self.copy)? { remove_folder(&self.copy) } else { Ok(()) }
     }
 
-    /// Builds a new database from the records of the old database, and replaces the old database. The old
-    /// files are moved to the quarantine. The old database must be closed.
+    /// Builds a new database from the records of the old, which it replaces. The old files are moved to the
+    /// quarantine. The old database must be closed.
     pub(crate) fn salvage(
         &self,
         testimony: &WitnessContent,
@@ -109,8 +108,8 @@ impl DatabaseFolders {
         for path in files::list_folder(&source.join("blobs"))? {
             search_file(&path, &mut found)?;
         }
-        // The files may still contain streams that were quarantined or forgotten earlier. These streams must
-        // not reappear.
+        // The files may still contain streams that were quarantined or forgotten earlier, and must not
+        // reappear.
         let owners: BTreeSet<StreamId> = found.keys().filter_map(|key| keys::owner_of(key)).collect();
         for stream in owners {
             if !testimony.progress.contains_key(&stream)
@@ -137,8 +136,8 @@ impl DatabaseFolders {
         if self.has_copy {
             files::rename(&self.copy, &aside)?;
             entry.finish(&format!("database rebuilt from the readable records: {reason}"))?;
-            // From here until the second rename, only the new database exists. If the process is interrupted,
-            // the next process finds the new database when it opens the log.
+            // From here until the second rename, only the new database exists. If the process is killed, the
+            // next process finds it when it opens the log.
             remove_folder(&self.log)?;
         } else {
             entry.finish(&format!("database rebuilt from the readable records: {reason}"))?;
@@ -229,7 +228,7 @@ fn record_key(framed: &FramedRecord<'_>) -> Option<Vec<u8>> {
         Family::Snapshot => keys::snapshot(stream, number),
         Family::Head => keys::prefix(keys::HEAD, stream),
         Family::Summary => keys::prefix(keys::SUMMARY, stream),
-        // If the newest record of an inventory is damaged, the search would find an older record, which lacks
+        // If the newest record of an inventory is damaged, the search finds an older record, which lacks
         // later additions.
         Family::Inventory => return None,
         Family::Reference => keys::reference(stream, tidegate_model::Digest(framed.payload.try_into().ok()?)),

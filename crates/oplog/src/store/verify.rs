@@ -1,7 +1,7 @@
 //! Verification of one stream's rows. The result is sound, repairable or broken.
 //!
-//! An incomplete end may be the result of a crash, and is truncated. Any other problem is damage. A damaged
-//! stream is quarantined rather than continued from records that may be wrong.
+//! An incomplete end may result from a crash, and is truncated. Anything else is damage: the stream is
+//! quarantined rather than continued from records that may be wrong.
 
 use std::io;
 
@@ -34,7 +34,7 @@ pub(crate) struct Verdict {
     pub(crate) remove: Vec<Vec<u8>>,
     /// Descriptions of repairs to report. If there are any, the head must be rewritten.
     pub(crate) repairs: Vec<String>,
-    /// Missing content of a finished stream. Everything else in the stream is kept.
+    /// Missing content of a finished stream. Everything else is kept.
     pub(crate) missing: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct StreamFault {
     pub(crate) reason: String,
     /// Kind of a record that a newer program wrote, and the highest kind that this program knows.
     pub(crate) newer_kind: Option<(u16, u16)>,
-    /// True if this program doesn't know the stream's kind. The records are kept for a program that does.
+    /// True if this program doesn't know the stream's kind. The records are kept for programs that do.
     pub(crate) is_foreign: bool,
 }
 
@@ -201,7 +201,7 @@ impl StreamChecks<'_> {
 }
 
 impl Verdict {
-    /// Marks rows that the head no longer counts. An interrupted compaction may leave such rows.
+    /// Marks rows that the head no longer counts, as left behind by an interrupted compaction.
     fn mark_leftovers(&mut self, rows: &StreamRows) {
         for family in [keys::EVENT, keys::SNAPSHOT, keys::REFERENCE] {
             self.remove.extend(rows.of_family(family).map(|(key, _)| key.to_vec()));
@@ -256,8 +256,8 @@ impl Verdict {
         Ok(())
     }
 
-    /// Handles content that is missing from the blobs. A finished stream is kept, and the missing content is
-    /// reported. An unfinished stream can't continue without the content, so it is broken.
+    /// Handles content that is missing from the blobs. A finished stream is kept, and the loss reported. An
+    /// unfinished stream can't continue without it, and is broken.
     fn record_missing(&mut self, what: &str, error: ReadError) -> Result<(), VerifyError> {
         match error {
             ReadError::Frame(error) => Err(StreamFault::from_frame_error(what, &error).into()),

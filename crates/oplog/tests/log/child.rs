@@ -1,4 +1,4 @@
-//! The test program as a child process. Tests kill or trace this process, or limit its resources.
+//! The test program as a child process, which tests kill, trace, or run with limited resources.
 //!
 //! The environment variable `TIDEGATE_OPLOG_CHILD` contains the child's task: a keyword and a directory. The
 //! child writes its reports to standard output, one per line.
@@ -86,7 +86,7 @@ fn read_without_key(directory: &Path) {
     }
 }
 
-/// Prints a line immediately. A buffered line would be lost when the process is killed.
+/// Prints a line without buffering, so that it isn't lost when the process is killed.
 fn print_now(line: impl Display) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("{line}\n").as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Damage to records while the log is closed. Such damage affects one operation but not the others.
+//! Damage to records while the log is closed, which affects only a single operation.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Unusable state directories. Each error describes the problem and says what to do.
+//! Unusable state directories. Each error names the problem and says what to do.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -70,8 +70,7 @@ fn missing_folders_are_created() {
     assert!(path.join("log").is_dir() && path.join("blobs").is_dir() && path.join("quarantine").is_dir());
 }
 
-/// Permissions don't apply to root. If run as root, the test therefore starts the program as an unprivileged
-/// user.
+/// Permissions don't apply to root, so if run as root, the test starts the program as an unprivileged user.
 #[test]
 fn missing_permission_is_named() {
     let folder = tempfile::tempdir().unwrap();

@@ -211,7 +211,7 @@ fn damage_to_other_database_files_is_handled() {
     assert_eq!(outcome.whole, whole);
 }
 
-/// If the witness is garbled, nothing is lost, but the damage to the witness is reported.
+/// A garbled witness loses nothing, but is reported.
 #[test]
 fn a_garbled_witness_is_reported_and_loses_nothing() {
     let mut disk = filled_disk();
@@ -223,8 +223,8 @@ fn a_garbled_witness_is_reported_and_loses_nothing() {
     assert_eq!(disk.reopen().damage(), [], "the new witness file must be valid");
 }
 
-/// If the witness is missing, nothing is lost, but this is reported. Without the report, an older copy of the
-/// log could be mistaken for the newest.
+/// A missing witness loses nothing, but is reported, because an older copy of the log could otherwise be
+/// mistaken for the newest.
 #[test]
 fn a_missing_witness_is_reported_and_loses_nothing() {
     let mut disk = Disk::create();

@@ -1,5 +1,5 @@
-//! Completeness of inventories. If operations or files are lost, an inventory may be absent, but never lacks
-//! a place.
+//! Completeness of inventories. If operations or files are lost, an inventory may be missing, but never
+//! incomplete.
 
 use std::fs;
 

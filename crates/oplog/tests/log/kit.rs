@@ -1,5 +1,4 @@
-//! Fixtures that several tests use: a record type, builders, and a state directory that tests can tamper
-//! with.
+//! Shared fixtures: a record type, builders, and a state directory that tests can tamper with.
 
 use std::path::{Path, PathBuf};
 

@@ -5,8 +5,8 @@ use super::path::{Path, Step};
 use super::quantity;
 use crate::known_kinds::is_application;
 
-/// API groups whose types are compiled into Kubernetes. For these types, the server drops zero values,
-/// rewrites quantities and merges some lists by key. Custom resources are stored as written.
+/// API groups whose types are compiled into Kubernetes. For these, the server drops zero values, normalizes
+/// quantities and merges some lists by key. Custom resources are stored as written.
 const BUILT_IN_GROUPS: [&str; 21] = [
     "",
     "admissionregistration.k8s.io",
@@ -31,9 +31,9 @@ const BUILT_IN_GROUPS: [&str; 21] = [
     "storage.k8s.io",
 ];
 
-/// Fields of built-in kinds that the server doesn't store if they are zero, false or empty. In other fields,
-/// such a value can differ from an absent field: for example, `automountServiceAccountToken: false` is not
-/// the default.
+/// Fields of built-in kinds that the server doesn't store if they are zero, false or empty. In any other
+/// field, such a value may not mean the same as an absent field: `automountServiceAccountToken: false`, for
+/// example, is not the default.
 const ZERO_IS_ABSENT: [&str; 13] = [
     "hostIPC",
     "hostNetwork",
@@ -50,7 +50,7 @@ const ZERO_IS_ABSENT: [&str; 13] = [
     "value",
 ];
 
-/// Fields that contain quantities, directly or in nested maps.
+/// Fields that hold quantities, directly or in nested maps.
 const QUANTITY_FIELDS: [&str; 13] = [
     "averageValue",
     "capacity",
@@ -67,7 +67,7 @@ const QUANTITY_FIELDS: [&str; 13] = [
     "sizeLimit",
 ];
 
-/// Lists whose items are identified by these fields. Other managers can add items to these lists.
+/// Lists whose items are identified by these keys. Other managers may add items to them.
 const KEYED_LISTS: [(&str, &[&str]); 11] = [
     ("containers", &["name"]),
     ("env", &["name"]),
@@ -81,8 +81,8 @@ const KEYED_LISTS: [(&str, &[&str]); 11] = [
     ("volumes", &["name"]),
     ("webhooks", &["name"]),
 ];
-/// Lists in Argo CD Applications whose items are identified by these fields. Comparisons still treat each
-/// list as a whole.
+/// Lists in Argo CD Applications whose items are identified by these keys. Each list is still compared as a
+/// whole.
 const APPLICATION_LISTS: [(&str, &[&str]); 8] = [
     ("env", &["name"]),
     ("extVars", &["name"]),
@@ -101,7 +101,7 @@ const SERVICE_PORT: &[&str] = &["port", "protocol"];
 pub(super) struct ComparisonRules<'t> {
     kind: &'t str,
     is_built_in: bool,
-    /// True if items of an Application's lists are matched by their identifying fields.
+    /// True if items of an Application's lists are matched by key.
     matches_application_items: bool,
 }
 
@@ -128,7 +128,7 @@ impl<'t> ComparisonRules<'t> {
         self.is_built_in && QUANTITY_FIELDS.contains(&name)
     }
 
-    /// Returns true if setting the given value is equivalent to omitting the field.
+    /// Returns true if setting this value is the same as omitting the field.
     pub fn is_same_as_absent(&self, name: &str, value: &Value) -> bool {
         let zero = self.is_built_in && ZERO_IS_ABSENT.contains(&name);
         match value {
@@ -167,8 +167,8 @@ impl<'t> ComparisonRules<'t> {
         KEYED_LISTS.iter().find(|(list, _)| *list == name).map(|(_, keys)| *keys)
     }
 
-    /// Returns the path in `to` that corresponds to a path in `from`. Items of keyed lists are matched by
-    /// their keys. The value at the returned path may be missing, but the list items above it must exist.
+    /// Translates a path in `from` to the corresponding path in `to`, matching items of keyed lists by their
+    /// keys. The value itself may be missing in `to`, but the list items above it must exist.
     pub fn counterpart(&self, path: &Path, from: &Value, to: &Value) -> Option<Path> {
         let (mut from, mut to) = (Some(from), Some(to));
         let mut list = "";
@@ -200,8 +200,8 @@ impl<'t> ComparisonRules<'t> {
     }
 }
 
-/// Returns true if an item of a keyed list has the given keys. If a key is absent, any value matches because
-/// the server fills it in. The only known default is TCP, for the protocol of a port.
+/// Returns true if an item of a keyed list has these keys. An absent key matches any value, because the
+/// server fills it in. The only default we know is TCP, for a port's protocol.
 pub(super) fn is_same_item<'v>(
     keys: &[&str],
     item: &Value,

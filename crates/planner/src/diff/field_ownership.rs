@@ -1,8 +1,8 @@
 //! Field ownership in live objects.
 //!
 //! The server records owners in `managedFields`: `f:name` is a field, `k:{…}` is the list item with these
-//! keys, `v:…` is an item of a set, and `.` is the node itself. The records are stored as a map or as its
-//! JSON text, because they are large and rarely needed.
+//! keys, `v:…` is an item of a set, and `.` is the node itself. We keep the records either as a map or as
+//! JSON text, since they are large and rarely needed.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ fn managed_field_trees(
     entries.filter(move |entry| is_meant(entry)).filter_map(managed_fields)
 }
 
-/// Splits the fields that a manager wrote with updates into fields for Tidegate to take over and fields that
-/// the manager keeps.
+/// Splits the fields that a manager wrote with updates into those that Tidegate takes over and those that the
+/// manager keeps.
 fn split_update_fields(live: &Object, manager: &str) -> Vec<FieldHandover> {
     managed_field_trees(live, |entry| is_entry_of(entry, manager, "Update"))
         .map(|tree| FieldHandover::split(live, manager, &tree))
@@ -37,13 +37,13 @@ pub(super) struct TakenOverPart {
     origin: ManifestOrigin,
 }
 
-/// Fields of a manager that came from a manifest, if known.
+/// Origin of a manager's fields: the part that came from a manifest.
 enum ManifestOrigin {
-    /// All fields came from a manifest, because they were written by server-side apply.
+    /// All fields came from a manifest: they were written by server-side apply.
     All,
-    /// The fields in the last-applied annotation came from a manifest.
+    /// Only the fields in the last-applied annotation came from a manifest.
     LastApplied(Arc<Value>),
-    /// The origin is unknown: some of the fields may be server defaults.
+    /// Unknown: some of the fields may be server defaults.
     Unknown,
 }
 
@@ -61,7 +61,7 @@ impl TakenOverPart {
     }
 }
 
-/// Returns the fields that Tidegate takes over from the given managers.
+/// Returns the fields that Tidegate takes over from these managers.
 pub(super) fn taken_over_parts(live: &Object, managers: &[String]) -> Vec<TakenOverPart> {
     if managers.is_empty() {
         return Vec::new();
@@ -84,7 +84,7 @@ pub(super) fn taken_over_parts(live: &Object, managers: &[String]) -> Vec<TakenO
     parts.collect()
 }
 
-/// Returns the manifest of the last client-side apply, in the form that the server would store.
+/// Returns the manifest of the last client-side apply, as the server would store it.
 fn last_applied(live: &Object) -> Option<Value> {
     let text = live.annotation(annotations::LAST_APPLIED)?;
     let manifest = Object::try_from(serde_json::from_str::<Value>(text).ok()?).ok()?;
@@ -112,9 +112,9 @@ fn own_field_trees(live: &Object) -> impl Iterator<Item = Cow<'_, Map<String, Va
     managed_field_trees(live, |entry| is_entry_of(entry, annotations::FIELD_MANAGER, "Apply"))
 }
 
-/// Returns the paths of the fields in `value` that only the given managers own. Excludes fields that the
-/// managers retain and fields that didn't come from a manifest. After a takeover, Tidegate's apply removes
-/// the returned fields.
+/// Returns the paths of the fields in `value` that only these managers own, and that Tidegate's apply
+/// therefore removes after the takeover. Fields that the managers keep, and fields that didn't come from a
+/// manifest, are left out.
 pub(super) fn exclusive_fields(managers: &[String], predicted: &Object, value: &Value) -> Vec<Path> {
     let is_taken = |entry: &Value| managers.iter().any(|manager| can_be_taken_over(entry, manager));
     let others: Vec<_> = managed_field_trees(predicted, |entry| !is_taken(entry)).collect();
@@ -152,8 +152,8 @@ fn collect_exclusive(
     }
 }
 
-/// Looks up a name in a recorded manifest. Returns `None` if the manifest doesn't contain the name, and
-/// `Some(None)` if no manifest was recorded.
+/// Looks up a name in a recorded manifest. Returns `None` if it isn't in the manifest, and `Some(None)` if no
+/// manifest was recorded.
 #[expect(clippy::option_option, reason = "an absent record and an absent field are different")]
 fn find_in_last_applied<'v>(name: &str, noted: Option<&'v Value>) -> Option<Option<&'v Value>> {
     match noted {
@@ -162,8 +162,8 @@ fn find_in_last_applied<'v>(name: &str, noted: Option<&'v Value>) -> Option<Opti
     }
 }
 
-/// Returns the paths in the live object that no longer exist in the target. Includes only fields that were
-/// written by Tidegate or by a manager whose fields Tidegate takes over.
+/// Returns the paths in the live object that are gone from the target. Only fields written by Tidegate, or by
+/// a manager whose fields Tidegate takes over, are considered.
 pub(super) fn dropped_fields(target: &Value, live: &Object, taken: &[String]) -> Vec<Path> {
     let mut walk = DroppedFields { path: Path::default(), found: Vec::new() };
     let is_spec = |(name, _): &(&String, &Value)| name.as_str() != "f:status";
@@ -177,9 +177,9 @@ pub(super) fn dropped_fields(target: &Value, live: &Object, taken: &[String]) ->
     walk.found
 }
 
-/// Returns the paths of all fields in `value` that Tidegate wrote with applies or updates. Fields that
-/// manifests can't contain are excluded. After an update, the result includes server defaults, because the
-/// server attributes them to Tidegate.
+/// Returns the paths of all fields in `value` that Tidegate wrote with applies or updates, except those that
+/// manifests can't contain. After an update, this includes server defaults, because the server attributes
+/// them to Tidegate.
 pub(super) fn written_fields(live: &Object, value: &Value) -> Vec<Path> {
     let updated = split_update_fields(live, annotations::FIELD_MANAGER).into_iter();
     let mut places = Vec::new();
@@ -190,8 +190,8 @@ pub(super) fn written_fields(live: &Object, value: &Value) -> Vec<Path> {
     places
 }
 
-/// Returns true if manifests control a field. In `metadata`, only labels and annotations count, because
-/// controllers can add finalizers and owner references.
+/// Returns true if a field is controlled by manifests. In `metadata`, only labels and annotations are:
+/// finalizers and owner references may come from controllers.
 fn is_manifest_field(path: &Path) -> bool {
     let name = |step: &Step| match step {
         Step::Field(name) => name.clone(),
@@ -231,7 +231,7 @@ impl DroppedFields {
             self.path.0.push(step);
             match resolve_field(name, target) {
                 None => self.found.push(self.path.clone()),
-                // If the target has a value of a different type here, the comparison of values detects it.
+                // If the target has a value of a different type here, the value comparison catches it.
                 Some((_, wanted)) if wanted.is_object() || wanted.is_array() => {
                     self.visit_fields(below.iter(), wanted, (in_live, noted));
                 }
@@ -287,8 +287,8 @@ fn collect_leaves(tree: &Map<String, Value>, value: &Value, path: &mut Path, pla
     }
 }
 
-/// Returns true if Tidegate owns the field at a path, part of the field, or a parent that is owned as a
-/// whole. `value` is the compared part of the live or predicted object.
+/// Returns true if Tidegate owns the field at a path, part of it, or a parent that is owned as a whole.
+/// `value` is the compared part of the live or predicted object.
 pub(super) fn is_owned(object: &Object, value: &Value, path: &Path) -> bool {
     own_field_trees(object).any(|tree| covers_path(&tree, value, &path.0))
 }

@@ -1,4 +1,4 @@
-//! Rules that determine which fields of an object are ignored.
+//! Rules for ignoring fields of an object.
 
 mod jq;
 
@@ -10,7 +10,7 @@ use super::path::{Path, find_pointer};
 use jq::Jq;
 pub use jq::JqError;
 
-/// Error in an entry of `ignoreDifferences`. The entry's other fields remain in effect.
+/// Error in an `ignoreDifferences` entry. The entry's other fields remain in effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IgnoreError {
     /// The entry has no kind, so it never matches.
@@ -69,7 +69,7 @@ struct Rule {
 }
 
 impl IgnoreRules {
-    /// Compiles entries, and returns the errors in invalid entries. An error doesn't affect any other entry.
+    /// Compiles entries. Invalid parts are skipped, and their errors returned.
     pub fn compile(entries: &[IgnoreDifference]) -> (Self, Vec<IgnoreError>) {
         let mut errors = Vec::new();
         let mut rules = Vec::new();
@@ -100,8 +100,8 @@ impl IgnoreRules {
         self.rules.iter().any(|rule| rule.applies_to(object))
     }
 
-    /// Returns the paths to ignore in `value`, which is the compared part of `object`. `object` is a target
-    /// or a live object, and `live` provides the field owners.
+    /// Returns the paths to ignore in `value`, the compared part of `object` (a target or a live object).
+    /// Field owners are taken from `live`.
     pub fn paths(&self, object: &Object, value: &Value, live: &Object) -> Vec<Path> {
         let mut paths = Vec::new();
         for rule in self.rules.iter().filter(|rule| rule.applies_to(object)) {
@@ -151,7 +151,7 @@ fn check_entry(entry: usize, scope: &IgnoreDifference, errors: &mut Vec<IgnoreEr
 fn matches_glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut read) = (0, 0);
-    // Position of the last `*`, and the length of the text that it matches so far.
+    // Position of the last `*`, and how much text it matches so far.
     let mut star: Option<(usize, usize)> = None;
     while read < text.len() {
         match pattern.get(at) {

@@ -1,4 +1,4 @@
-//! Changes that were made to a live object after a plan was based on it.
+//! Changes made to a live object after it was planned.
 
 use serde_json::Value;
 use tidegate_model::Object;
@@ -13,9 +13,9 @@ use super::{Comparer, mask, normalize};
 pub struct LiveFieldChange {
     /// JSON pointer; empty if unknown.
     pub path: String,
-    /// Old and new value if they are short and not secret, such as `was 2 and is 5`.
+    /// The old and new value if they are short and not secret, such as `was 2 and is 5`.
     pub description: String,
-    /// True if the manifest contains the field or might contain it.
+    /// True if the field is, or might be, in the manifest.
     pub is_in_manifest: bool,
 }
 
@@ -35,8 +35,8 @@ impl Comparer {
     }
 
     /// Returns the fields of an object that have changed since it was [stored](Comparer::comparable_state).
-    /// Secret values are not stored, so any write to a Secret counts as a possible change to a manifest
-    /// field.
+    /// Secret values aren't stored, so any write to a Secret may have changed a manifest field and is
+    /// reported as such.
     pub fn changes_since(
         &self,
         target: Option<&Object>,
@@ -74,7 +74,7 @@ impl Comparer {
     }
 }
 
-/// Returns true if a manifest contains the field at a path, or a value owned as a whole that includes it.
+/// Returns true if a manifest has the field at a path, or a value around it that is owned as a whole.
 fn contains_place(rules: &ComparisonRules<'_>, wanted: &Value, path: &Path, side: &Value) -> bool {
     let (mut at, mut there) = (wanted, Some(side));
     let mut list = "";

@@ -1,15 +1,15 @@
-//! Masking of Secret values in differences. The masks only show whether two values are equal.
+//! Masking of Secret values in differences. The masks show only whether two values are equal.
 
 use serde_json::Value;
 
-/// Mask for a live value, or for a predicted value that is unchanged.
+/// Mask for a live value, and for a predicted value that is unchanged.
 const UNCHANGED_MASK: &str = "++++++++";
-/// Mask for a predicted value that differs from the live value.
+/// Mask for a predicted value that differs from the live one.
 const CHANGED_MASK: &str = "+++++++++";
 const FIELDS: [&str; 2] = ["data", "stringData"];
 
-/// Masks the values of a Secret before and after a change. Equal values get the same mask, regardless of
-/// their lengths.
+/// Masks the values of a Secret before and after a change. Equal values get the same mask, whatever their
+/// length.
 pub(super) fn mask_secret_values(before: &mut Value, after: &mut Value) {
     for field in FIELDS {
         let was = before.get(field).cloned();
@@ -29,7 +29,7 @@ pub(super) fn mask_secret_values(before: &mut Value, after: &mut Value) {
     }
 }
 
-/// Masks the values of a map. Masks a field of any other type as a whole.
+/// Masks the values of a map. A field of any other type is masked as a whole.
 fn mask_field(field: &mut Value, run: &dyn Fn(Option<&str>, &Value) -> &'static str) {
     match field {
         Value::Object(values) => {

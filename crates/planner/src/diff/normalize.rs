@@ -1,12 +1,12 @@
-//! Normalization of objects before a comparison: removes fields that the server manages and converts values
-//! to their stored form.
+//! Normalization of objects before they are compared: drops server-managed fields and converts values to
+//! their stored form.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 use tidegate_model::{Object, annotations};
 
-/// Field in which users write Secret values as plain text.
+/// Field for writing Secret values as plain text.
 pub(super) const STRING_DATA: &str = "stringData";
 /// Fields that only the server writes.
 const SERVER_FIELDS: [&str; 6] =
@@ -18,7 +18,7 @@ pub(super) fn is_secret(object: &Object) -> bool {
     object.group().is_empty() && object.kind() == "Secret"
 }
 
-/// Returns true if an annotation isn't part of the target: the engine's tracking marks and the last-applied
+/// Returns true if an annotation isn't part of the target: the engine's tracking marks, and the last-applied
 /// manifest of client-side apply.
 pub(super) fn is_bookkeeping_annotation(annotation: &str) -> bool {
     use annotations::{HOOK_ATTEMPT, HOOK_PHASE, LAST_APPLIED, OPERATION_ID};
@@ -78,7 +78,7 @@ fn encode_string_data(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Normalizes RBAC rules. Absent rules count as an empty list. The rules of aggregated roles are removed
+/// Normalizes RBAC rules. Missing rules become an empty list. The rules of aggregated roles are dropped,
 /// because a controller fills them in.
 fn normalize_role_rules(fields: &mut Map<String, Value>) {
     let is_empty = |rules: &Value| rules.is_null() || rules.as_array().is_some_and(Vec::is_empty);

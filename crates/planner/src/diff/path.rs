@@ -11,7 +11,7 @@ pub(super) enum Step {
     Item(usize),
 }
 
-/// Path within a value. Displayed as a JSON pointer.
+/// Path within a value, displayed as a JSON pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Path(pub Vec<Step>);
 
@@ -28,7 +28,7 @@ impl fmt::Display for Path {
 }
 
 impl Path {
-    /// Returns true if this path is equal to or inside the other path.
+    /// Returns true if this path equals the other or lies inside it.
     pub fn is_within(&self, outer: &Self) -> bool {
         self.0.starts_with(&outer.0)
     }
@@ -59,7 +59,7 @@ impl Path {
         }
     }
 
-    /// Restores a removed value. A list item returns to its original position.
+    /// Restores a removed value. A list item goes back to its old position.
     pub fn restore(&self, value: &mut Value, old: Value) {
         let Some((Step::Item(index), parents)) = self.0.split_last() else { return self.set(value, old) };
         let list = Self(parents.to_vec());
@@ -70,7 +70,7 @@ impl Path {
         }
     }
 
-    /// Sets the value at this path. Creates missing fields along the way, but not missing list items.
+    /// Sets the value at this path, creating missing fields along the way, but not missing list items.
     pub fn set(&self, value: &mut Value, new: Value) {
         let Some((last, parents)) = self.0.split_last() else { return };
         let mut at = value;
@@ -98,8 +98,8 @@ impl Path {
     }
 }
 
-/// Removes the values at several paths. Later list items are removed first, so that the positions of earlier
-/// items remain valid.
+/// Removes the values at several paths, later list items first so that the positions of earlier ones stay
+/// valid.
 pub(super) fn remove_all(value: &mut Value, mut paths: Vec<Path>) {
     paths.sort_unstable();
     paths.dedup();
@@ -108,7 +108,7 @@ pub(super) fn remove_all(value: &mut Value, mut paths: Vec<Path>) {
     }
 }
 
-/// Resolves a JSON pointer (RFC 6901) in a value. Returns `None` if the value doesn't contain the path.
+/// Resolves a JSON pointer (RFC 6901) in a value. Returns `None` if the path doesn't exist.
 pub(super) fn find_pointer(pointer: &str, value: &Value) -> Option<Path> {
     let mut at = value;
     let mut path = Path::default();

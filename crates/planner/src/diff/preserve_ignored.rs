@@ -25,8 +25,8 @@ fn is_never_preserved(path: &Path) -> bool {
     }
 }
 
-/// Copies the live values of ignored fields to the target. `wanted` contains the ignored paths in the target,
-/// and `present` those in the live object.
+/// Copies the live values of ignored fields to the target. `wanted` lists the ignored paths in the target,
+/// `present` those in the live object.
 pub(super) fn preserve_fields(target: &mut Object, live: &Object, (wanted, present): (Vec<Path>, Vec<Path>)) {
     let kind = target.clone();
     let rules = ComparisonRules::for_locating(&kind);
@@ -55,7 +55,7 @@ pub(super) fn preserve_fields(target: &mut Object, live: &Object, (wanted, prese
     }
 }
 
-/// Appends an item to its list if the target contains the list.
+/// Appends an item to its list if the target has the list.
 fn append_item(value: &mut Value, path: &Path, item: &Value) {
     let Some((Step::Item(_), parents)) = path.0.split_last() else { return };
     let list = Path(parents.to_vec());

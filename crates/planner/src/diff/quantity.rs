@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Internal units per whole number: quantities are counted in billionths, the smallest supported unit.
+/// Quantities are counted in billionths, the smallest unit that Kubernetes supports.
 const UNITS_PER_ONE: i128 = 1_000_000_000;
 
 const DECIMAL: [(&str, i128, i128); 10] = [
@@ -32,8 +32,7 @@ fn parse(value: &Value) -> Option<i128> {
     }
 }
 
-/// Parses a quantity as a number of billionths. Returns `None` if it is invalid, too large, or more precise
-/// than a billionth.
+/// Parses a quantity into billionths. Returns `None` if it is invalid, too large, or finer than a billionth.
 fn parse_text(text: &str) -> Option<i128> {
     let end =
         text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
@@ -45,7 +44,7 @@ fn parse_text(text: &str) -> Option<i128> {
     (scaled % divisor == 0).then_some(scaled / divisor)
 }
 
-/// Parses a decimal number. Returns its digits without the decimal point, and the number of decimals.
+/// Parses a decimal number into its digits without the decimal point, and the number of decimals.
 fn parse_decimal(number: &str) -> Option<(i128, u32)> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let decimals = u32::try_from(fraction.len()).ok()?;

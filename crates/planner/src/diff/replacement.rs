@@ -1,10 +1,10 @@
 //! Comparison of objects that a sync replaces as a whole.
 //!
 //! After a replacement, the server attributes all resulting fields to Tidegate, including defaults. The
-//! ownership records therefore don't show which fields came from the earlier manifest: only the server knows
-//! which fields are its own defaults. A field counts as a difference in two cases:
+//! ownership records therefore can't tell which fields came from the earlier manifest; only the server knows
+//! its own defaults. A field counts as a difference in two cases:
 //!
-//! - the manifest contains the field, the live object has a different value, and the server would not store
+//! - the manifest has the field, the live object has a different value, and the server would not store
 //!   the live value;
 //! - Tidegate wrote the field, the manifest doesn't contain it, and the server would not add it
 //!   automatically. A changed server default doesn't count.
@@ -18,8 +18,8 @@ use super::walk::{ValueDifference, Walk};
 use super::{Comparer, Difference, field_ownership, mask, masked_difference, normalize};
 
 impl Comparer {
-    /// Returns true if only the server can distinguish its own fields from fields that Tidegate wrote and the
-    /// manifest no longer contains.
+    /// Returns true if only the server can tell its own fields from those that Tidegate wrote and the
+    /// manifest no longer has.
     pub fn needs_server_prediction(&self, target: &Object, live: &Object) -> bool {
         let wanted = normalize::normalize_target(target);
         !fields_beyond_target(
@@ -31,9 +31,9 @@ impl Comparer {
         .is_empty()
     }
 
-    /// Returns the changes that a replacement would make to fields that come from manifests. `predicted` is
-    /// the server's prediction for the target. A replacement also removes other managers' fields, but these
-    /// fields don't count.
+    /// Returns the changes that a replacement would make to fields that come from manifests, given the
+    /// server's prediction for the target (`predicted`). A replacement also removes other managers' fields,
+    /// but those don't count.
     pub fn replacement_difference(&self, target: &Object, live: &Object, predicted: &Object) -> Difference {
         let wanted = normalize::normalize_target(target);
         let (given, present) = self.without_ignored(target, &wanted, live);
@@ -67,8 +67,8 @@ impl Comparer {
     }
 }
 
-/// Returns the paths in a live object that don't exist in the target, and that were written by Tidegate or
-/// attributed to it by the server.
+/// Returns the paths in a live object that aren't in the target and were written by Tidegate, or attributed
+/// to it by the server.
 fn fields_beyond_target(
     rules: &ComparisonRules<'_>,
     wanted: &Value,
@@ -80,7 +80,7 @@ fn fields_beyond_target(
     own
 }
 
-/// Returns the paths of fields that the server would not add automatically.
+/// Returns the paths of fields that the server wouldn't add by itself.
 fn lost_fields(
     rules: &ComparisonRules<'_>,
     wanted: &Value,
@@ -90,7 +90,7 @@ fn lost_fields(
     let goes = |path: &Path| {
         let missing = first_missing_path(rules, path, before, made)?;
         let Some((Step::Item(_), list)) = missing.0.split_last() else { return Some(path.clone()) };
-        // Items that the server adds can have different names each time.
+        // Items that the server adds may get a different name each time.
         let list = Path(list.to_vec());
         let items =
             |value: &Value| value_at_counterpart(rules, &list, before, value)?.as_array().map(Vec::len);
@@ -105,7 +105,7 @@ fn first_missing_path(rules: &ComparisonRules<'_>, path: &Path, from: &Value, to
     ways.find(|way| value_at_counterpart(rules, way, from, to).is_none())
 }
 
-/// Returns the value in `to` at the path that corresponds to a path in `from`.
+/// Returns the value in `to` that corresponds to a path in `from`.
 fn value_at_counterpart<'v>(
     rules: &ComparisonRules<'_>,
     path: &Path,
@@ -121,8 +121,7 @@ fn is_equal_value(target: &Object, one: Option<&Value>, other: Option<&Value>) -
     walk.into_differences().is_empty()
 }
 
-/// Sets the value in `after` at the path that corresponds to a path in `given`. Adds a missing item to its
-/// list.
+/// Sets the value in `after` that corresponds to a path in `given`, adding a missing item to its list.
 fn set_at_counterpart(
     rules: &ComparisonRules<'_>,
     path: &Path,

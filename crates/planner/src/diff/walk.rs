@@ -3,7 +3,7 @@ use serde_json::{Map, Value};
 use super::compare::{ComparisonRules, is_same_item};
 use super::path::{Path, Step};
 
-/// Path at which two values differ, with both values.
+/// A path at which two values differ, with both values.
 #[derive(Debug)]
 pub(super) struct ValueDifference<'v> {
     /// Path in the target or, for a removed field, in the live object.
@@ -28,7 +28,7 @@ enum WalkStep<'v> {
 }
 
 impl<'t, 'v> Walk<'t, 'v> {
-    /// Creates a traversal that starts at the roots of both values.
+    /// Starts a traversal at the roots of both values.
     pub fn new(rules: ComparisonRules<'t>) -> Self {
         Self { rules, path: Vec::new(), differences: Vec::new() }
     }
@@ -67,8 +67,8 @@ impl<'t, 'v> Walk<'t, 'v> {
         self.differences.push(ValueDifference { path, before, after });
     }
 
-    /// Compares a live value with the target. Additional fields in a live map, and additional items in a
-    /// keyed list, are not differences.
+    /// Compares a live value with the target. Extra fields in a live map, and extra items in a keyed list,
+    /// are not differences.
     pub fn compare_with_target(&mut self, wanted: &'v Value, live: Option<&'v Value>, quantity: bool) {
         let quantity = quantity || self.rules.is_quantity(self.field_name());
         let same = match (wanted, live) {
@@ -126,7 +126,7 @@ impl<'t, 'v> Walk<'t, 'v> {
         }
     }
 
-    /// Compares two values completely. Fields and items that only one of the values has are differences too.
+    /// Compares two values completely: fields and items that only one side has are differences too.
     pub fn compare_completely(
         &mut self,
         before: Option<&'v Value>,
@@ -169,8 +169,7 @@ impl<'t, 'v> Walk<'t, 'v> {
         }
     }
 
-    /// Compares two keyed lists completely. If only the order of the items differs, the whole list is
-    /// reported as the difference.
+    /// Compares two keyed lists completely. If only the order differs, the whole list is reported.
     fn compare_keyed_items(
         &mut self,
         (before, after): (Option<&'v Value>, Option<&'v Value>),
@@ -193,8 +192,8 @@ impl<'t, 'v> Walk<'t, 'v> {
     }
 }
 
-/// Returns, for each item, the index of its counterpart in the other list. Servers accept duplicate keys in
-/// some lists, such as a container's environment variables. Items with the same keys are paired in order.
+/// Returns the index of each item's counterpart in the other list. Servers accept duplicate keys in some
+/// lists, such as a container's environment variables; items with the same keys are paired in order.
 fn pair_items(keys: &[&str], one: &[Value], other: &[Value]) -> Vec<Option<usize>> {
     let mut is_free = vec![true; one.len()];
     let pair = |item: &Value| {

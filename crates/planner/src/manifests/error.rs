@@ -15,7 +15,7 @@ pub struct ManifestError {
     pub file: String,
     /// Line of the error, starting at 1.
     pub line: u64,
-    /// Number of the document in the file, starting at 1 and not counting empty documents. 0 if the error
+    /// Number of the document in the file, counting from 1 and skipping empty documents. 0 if the error
     /// concerns the whole file.
     pub document: usize,
     /// Affected object, if known, such as `Deployment shop/api`. Invalid names are quoted: `Deployment
@@ -36,7 +36,7 @@ impl fmt::Display for ManifestError {
 }
 
 impl ManifestCause {
-    /// Shifts the error down by the number of lines that precede the document.
+    /// Shifts the error down by the lines that precede its document.
     pub(super) fn shift_lines(self, lines_before: u64) -> Self {
         match self {
             Self::Yaml(ProblemCause::DuplicateKey { key, first, second }) => {
@@ -55,7 +55,7 @@ fn describe_problem(problem: &ProblemCause) -> String {
     }
 }
 
-/// Error in a manifest. The message says how to fix the problem.
+/// Error in a manifest. The message says how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestCause {
     /// The file is too large.
@@ -97,7 +97,7 @@ pub enum ManifestCause {
         /// Actual type, such as `a map` or `a string`.
         found: &'static str,
     },
-    /// The object has neither a name nor a name prefix, or isn't allowed to use a prefix.
+    /// The object has neither a name nor a name prefix, or may not use a prefix.
     #[error(
         "metadata.name is missing; set it ({})",
         if *generated { "only hooks may have metadata.generateName instead" }
@@ -107,14 +107,14 @@ pub enum ManifestCause {
         /// True if the object has a name prefix but isn't a hook.
         generated: bool,
     },
-    /// The API server would reject the value of a field.
+    /// The API server would reject the field's value.
     #[error("invalid {field} {value:?}: {rule}")]
     InvalidField {
         /// Path of the field.
         field: &'static str,
         /// The value as written in the file.
         value: String,
-        /// Description of the Kubernetes rule that the value violates.
+        /// The Kubernetes rule that the value violates.
         rule: &'static str,
     },
     /// The wave number doesn't fit into 64 bits.

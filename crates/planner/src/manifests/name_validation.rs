@@ -1,6 +1,6 @@
-//! Validation of names according to the API server's rules.
+//! Name validation, following the API server's rules.
 
-/// Rejected field: its path, its value, and the rule that the value violates.
+/// A rejected field: its path, its value, and the rule it violates.
 pub(super) type InvalidName = (&'static str, String, &'static str);
 
 const SUBDOMAIN_RULE: &str = "use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters";
@@ -68,7 +68,7 @@ fn name_rule(group: &str, kind: &str, name: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns true for kinds whose names need only be valid path segments: RBAC (`system:node`), certificate
+/// Returns true for kinds whose names only need to be valid path segments: RBAC (`system:node`), certificate
 /// requests, IP addresses, and OpenShift's own kinds.
 fn allows_path_segments(group: &str, kind: &str) -> bool {
     group == "rbac.authorization.k8s.io"

@@ -8,7 +8,7 @@ use crate::waves;
 
 /// Converts a document or a list item to targets or errors.
 ///
-/// `inherited` is the type that a typed list such as `PodList` gives to items without a type of their own.
+/// `inherited` is the type that a typed list such as `PodList` gives to items without their own.
 pub(super) fn unroll_lists(
     reader: &mut Reader<'_>,
     mut node: Node,
@@ -47,7 +47,7 @@ pub(super) fn unroll_lists(
 }
 
 /// Returns true for a `List` or a typed list such as `PodList`. A custom kind whose name merely ends in
-/// `List` doesn't have `items`.
+/// `List` has no `items`.
 fn is_list(node: &Node) -> bool {
     let kind = node.get("kind").map(Node::text).unwrap_or_default();
     kind == "List"
@@ -96,7 +96,7 @@ fn add_target(reader: &mut Reader<'_>, node: Node, lines_before: u64, document: 
     }
 }
 
-/// Returns the object at a line of a document, if the line belongs to a recognizable object.
+/// Returns the object at a line of a document, if there is a recognizable one.
 pub(super) fn object_at_line(node: &Node, line: u64) -> Option<String> {
     if !is_list(node) {
         return object_label(node);
@@ -107,8 +107,8 @@ pub(super) fn object_at_line(node: &Node, line: u64) -> Option<String> {
     }
 }
 
-/// Describes a possibly invalid object, such as `Deployment shop/api`. If the name contains a slash, it is
-/// quoted so that no part of it looks like a namespace.
+/// Describes an object that may be invalid, such as `Deployment shop/api`. A name with a slash is quoted, so
+/// that no part of it looks like a namespace.
 fn object_label(node: &Node) -> Option<String> {
     let kind = node.get("kind").map(Node::text).filter(|kind| !kind.is_empty())?;
     let metadata = node.get("metadata");
@@ -123,7 +123,7 @@ fn object_label(node: &Node) -> Option<String> {
     })
 }
 
-/// Returns all errors in one object, with their lines.
+/// Returns all errors in an object, with their lines.
 fn object_errors(node: &Node, named: bool) -> Vec<(u64, ManifestCause)> {
     let Content::Map(fields) = &node.content else {
         let found = describe_content(&node.content);

@@ -3,12 +3,12 @@
 pub(super) struct Document<'t> {
     /// Text of the document, including its `---` line.
     pub text: &'t str,
-    /// Number of lines in the file that precede the document.
+    /// Number of lines that precede the document in the file.
     pub lines_before: u64,
 }
 
-/// Splits a string at its document markers. Each document is then parsed separately, so an error in one
-/// document doesn't hide errors in other documents.
+/// Splits a string at its document markers. Each document is then parsed on its own, so that an error in one
+/// doesn't hide errors in others.
 ///
 /// This is safe in YAML: `---` or `...` at the very start of a line is always a marker, even inside block
 /// scalars.

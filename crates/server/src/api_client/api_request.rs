@@ -42,8 +42,8 @@ impl ApiRequest {
         self
     }
 
-    /// Adds the reason to record, unless the reason is empty. Servers running an earlier version of Tidegate
-    /// don't accept a reason.
+    /// Adds the reason to record, unless it is empty, because earlier versions of Tidegate on the server
+    /// don't accept any.
     pub fn with_reason(self, reason: &str) -> Self {
         let reason = normalize_reason(reason);
         if reason.is_empty() { self } else { self.with_parameter("reason", &reason) }

@@ -25,7 +25,7 @@ struct AppSetPage {
 }
 
 impl ApiClient {
-    /// Returns all ApplicationSets, or only the ApplicationSets with the given name.
+    /// Returns all ApplicationSets, or only those with this name.
     pub async fn appsets(&self, name: Option<&str>) -> Result<AppSetListing, ServiceError> {
         let mut reached = AppSetListing::default();
         let mut after = None;
@@ -46,7 +46,7 @@ impl ApiClient {
         Ok(reached)
     }
 
-    /// Returns the path of the only ApplicationSet with the given name. `what` is the subresource, or empty.
+    /// Returns the path of the only ApplicationSet with this name. `what` is the subresource, or empty.
     async fn appset_path(&self, name: &str, what: &str) -> Result<String, ServiceError> {
         let key = match name.split_once('/') {
             Some((namespace, name)) => AppKey { namespace: namespace.to_owned(), name: name.to_owned() },
@@ -88,7 +88,7 @@ impl ApiClient {
         self.get(&self.appset_path(name, "/deletion").await?).await
     }
 
-    /// Sends a request for an ApplicationSet. Returns once the server has stored the request durably.
+    /// Sends a request for an ApplicationSet. Returns once the server has stored it durably.
     ///
     /// # Errors
     ///

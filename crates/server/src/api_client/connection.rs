@@ -26,7 +26,7 @@ use super::api_request::ApiRequest;
 use crate::headers::CONTROL_NAMESPACE;
 use crate::loopback::is_loopback_host;
 
-/// Time limit for a response, slightly longer than the server's own time limit.
+/// Timeout for a response, slightly longer than the server's own.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of a response in bytes. A page of applications with their resources takes a few MiB.
@@ -81,7 +81,7 @@ impl Connection {
         self.parse_response(status, &body)
     }
 
-    /// Sends a request. Returns `None` if the resource does not exist.
+    /// Sends a request. Returns `None` if the resource doesn't exist.
     pub async fn find<A: DeserializeOwned>(&self, request: ApiRequest) -> Result<Option<A>, ServiceError> {
         let (status, body) = self.exchange(request).await?;
         if status == StatusCode::NOT_FOUND && serde_json::from_slice::<ErrorBody>(&body).is_ok() {
@@ -90,12 +90,12 @@ impl Connection {
         self.parse_response(status, &body).map(Some)
     }
 
-    /// Returns the address of the service.
+    /// Returns the URL of the service.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Opens a response stream. The time limit applies only until the stream has started.
+    /// Opens a response stream. The timeout only applies until the stream has started.
     pub async fn open_stream(&self, api_request: ApiRequest) -> Result<Incoming, ServiceError> {
         let request = self.build_request(api_request)?;
         let opening = async {
@@ -141,7 +141,7 @@ impl Connection {
             )));
         };
         Err(match status {
-            // The message already contains the hint. The separate `hint` field is for other programs.
+            // The message already includes the hint. The separate `hint` field is for other programs.
             StatusCode::CONFLICT | StatusCode::NOT_FOUND => ServiceError::refused(message),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 ServiceError::refused(format!("{} denied the request: {message}; {next}", self.url))

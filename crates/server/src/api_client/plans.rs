@@ -19,7 +19,7 @@ struct PlanResponse {
 }
 
 impl ApiClient {
-    /// Sends a query or a request for stored plans. Returns the plans' summaries.
+    /// Sends a query or request for stored plans, and returns their summaries.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl ApiClient {
         Ok((summary, plan))
     }
 
-    /// Returns the changes that an application's stored plan would make to the cluster in its current state.
+    /// Returns the changes that an application's stored plan would make to the cluster now.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl ApiClient {
         self.list_all("/api/v1/plans", "application", name).await
     }
 
-    /// Returns the full hash of the application's plan with the given hash prefix.
+    /// Returns the full hash of the application's plan with this hash prefix.
     async fn resolve_hash(&self, name: &str, hash: &str) -> Result<String, ServiceError> {
         let AppKey { namespace, name } = self.resolve_name(name).await?;
         let request = ApiRequest::get(&format!("/api/v1/plans/{}", encode_segment(hash)));

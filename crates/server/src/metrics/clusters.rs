@@ -12,8 +12,7 @@ use super::text_format::MetricsText;
 /// A metric with one value per cluster.
 type ClusterMetric = (Metric, fn(&ClusterStatus) -> u64);
 
-/// Cluster addresses, by cluster name and by alternative address. Applications may use any of these names and
-/// addresses.
+/// Cluster URLs, by cluster name and by alternative URL. Applications may use any of these.
 pub(super) struct ClusterAddresses(BTreeMap<String, String>);
 
 impl ClusterAddresses {
@@ -26,8 +25,8 @@ impl ClusterAddresses {
         Self(clusters.iter().flat_map(named).collect())
     }
 
-    /// Returns the address of an application's destination. If there is no such cluster, returns `name`
-    /// without trailing slashes.
+    /// Returns the URL of an application's destination or, if there is no such cluster, `name` without
+    /// trailing slashes.
     pub fn resolve_address<'s>(&'s self, name: &'s str) -> &'s str {
         let of = |name: &str| self.0.get(name).map(String::as_str);
         let server = name.trim_end_matches('/');

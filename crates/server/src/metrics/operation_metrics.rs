@@ -7,12 +7,11 @@ use tidegate_executor::{DurationHistogram, Event, EventKind};
 use tidegate_lifecycle::operation::{ClaimEvent, Deadline, Stage, Verdict, WaveName, WaveStep};
 use tidegate_model::{OperationId, OperationOutcome, Phase, Timestamp};
 
-/// Range of waves that have their own label. All other waves share one label, so that arbitrary wave numbers
-/// can't increase memory use.
+/// Range of waves that have their own label. All others share a label, so that arbitrary wave numbers can't
+/// increase memory use.
 const LABELED_WAVES: std::ops::RangeInclusive<i64> = -10..=10;
 const OTHER_LABEL: &str = "other";
-/// Upper bounds of the histogram buckets in seconds. The range covers both a wave of ConfigMaps and a rollout
-/// that takes hours.
+/// Upper bounds of the histogram buckets in seconds, from a wave of ConfigMaps to a rollout that takes hours.
 const BUCKET_BOUNDS: &[f64] =
     &[0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0];
 
@@ -34,14 +33,14 @@ pub(crate) struct OperationMetrics {
 #[derive(Default)]
 struct OperationProgress {
     started_at: Timestamp,
-    /// Time of the newest event so far, which is also used for events without a timestamp.
+    /// Time of the newest event so far, which also stands in for missing timestamps.
     last_event_at: Timestamp,
     wave: Option<(WaveName, Timestamp)>,
     phase: Option<(Phase, Timestamp)>,
-    /// Kind of wait in the current stage, such as `gate`; `None` if the stage is not waiting.
+    /// Kind of wait in the current stage, such as `gate`; `None` if it isn't waiting.
     awaited: Option<&'static str>,
     is_paused: bool,
-    /// Kind of the current wait, and the time at which the wait started.
+    /// Kind of the current wait, and when it started.
     current_wait: Option<(&'static str, Timestamp)>,
 }
 
@@ -175,7 +174,7 @@ impl OperationMetrics {
         }
     }
 
-    /// If the kind of wait has changed, counts the previous wait.
+    /// Counts the previous wait if the kind of wait has changed.
     fn update_wait(&mut self, progress: &mut OperationProgress, at: Timestamp) {
         let now = progress.wait_subject();
         match progress.current_wait {
@@ -198,7 +197,7 @@ fn observe_duration<K: Ord>(durations: &mut BTreeMap<K, DurationHistogram>, key:
     durations.entry(key).or_insert_with(|| DurationHistogram::new(BUCKET_BOUNDS)).observe(took);
 }
 
-/// Returns the kind of wait in a stage, or `None` if an operation in this stage is not waiting.
+/// Returns the kind of wait in a stage, or `None` if operations don't wait in it.
 fn stage_wait_subject(stage: &Stage) -> Option<&'static str> {
     match stage {
         Stage::AwaitingRetry { .. } => Some("retry"),
@@ -214,7 +213,7 @@ fn stage_wait_subject(stage: &Stage) -> Option<&'static str> {
     }
 }
 
-/// Returns a gate's kind. Custom gates share one label because their names are arbitrary.
+/// Returns a gate's kind. Custom gates share a label, because their names are arbitrary.
 fn gate_kind(gate: &str) -> &'static str {
     match gate.split_once(':').map_or(gate, |(kind, _)| kind) {
         "approval" => "approval",

@@ -22,7 +22,7 @@ use super::repositories::write_repository_metrics;
 use super::text_format::MetricsText;
 use super::{Metrics, lock};
 
-/// Renders all metrics. Includes Applications and ApplicationSets once they are managed.
+/// Renders all metrics, with Applications and ApplicationSets once they are managed.
 pub(crate) fn render_metrics(
     metrics: &Metrics,
     engine: Option<&Engine>,
@@ -122,8 +122,7 @@ fn write_application_metrics(
     }
 }
 
-/// Adds up the counts by namespace and cluster address, so that different names for the same cluster are
-/// merged.
+/// Adds up the counts by namespace and cluster URL, merging different names of the same cluster.
 fn merge_by_address(
     all: Vec<((String, String), HistogramSnapshot)>,
     servers: &ClusterAddresses,

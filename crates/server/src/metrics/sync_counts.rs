@@ -7,9 +7,9 @@ use tidegate_model::Timestamp;
 use tidegate_model::argo::Time;
 use tidegate_state::summaries::ApplicationSummary;
 
-/// Counts of finished operations, by application. The counts of removed applications are dropped.
+/// Counts of finished operations, by application. Those of removed applications are dropped.
 pub(crate) struct SyncCounts {
-    /// Operations that ended before this time are ignored.
+    /// Operations that finished before this time are ignored.
     since: Time,
     applications: BTreeMap<AppKey, ApplicationCounts>,
 }
@@ -32,8 +32,8 @@ impl SyncCounts {
         Self { since: since.into(), applications: BTreeMap::new() }
     }
 
-    /// Updates an application's state and dry-run flag. The first observation of an operation may already
-    /// show its end.
+    /// Updates an application's state and dry-run flag. The first observation of an operation may already be
+    /// its end.
     pub fn record_application(&mut self, key: &AppKey, line: Option<(&ApplicationSummary, bool)>) {
         let Some((line, dry_run)) = line else {
             self.applications.remove(key);

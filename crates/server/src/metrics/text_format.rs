@@ -44,7 +44,7 @@ impl SampleWriter<'_> {
 
     /// Adds an integer.
     pub fn add_count(&mut self, labels: Labels<'_>, value: u64) {
-        // Numbers above 2^53 lose their last digits, but counters never reach that value.
+        // Numbers above 2^53 lose their last digits, but counters never get there.
         self.add(labels, value as f64);
     }
 
@@ -83,7 +83,7 @@ impl SampleWriter<'_> {
         let _ = writeln!(self.text, " {value}");
     }
 }
-/// Converts a count. Numbers above 2^53 lose their last digits, but counters never reach that value.
+/// Converts a count. Numbers above 2^53 lose their last digits, but counters never get there.
 fn count_to_f64(count: u64) -> f64 {
     count as f64
 }

@@ -25,7 +25,7 @@ pub(super) enum DeliveryResult {
     RetryLater(String),
 }
 
-/// Posts a notification once. Errors do not contain the address.
+/// Posts a notification once. Errors don't include the URL.
 pub(super) async fn post_once(
     web: &HttpClient,
     target: &Target,
@@ -41,14 +41,14 @@ pub(super) async fn post_once(
     }
 }
 
-/// Interprets the response status. Redirects are not followed, because a signed message is intended only for
-/// the configured target.
+/// Interprets the response status. Redirects aren't followed, because a signed message is only meant for the
+/// configured target.
 fn classify_status(status: StatusCode) -> DeliveryResult {
     let reason = format!("the response has status {}", status.as_u16());
     match status.as_u16() {
         200..=299 => DeliveryResult::Accepted,
-        // The target was not ready, there were too many requests, or an administrator must first fix the
-        // address or the authorization.
+        // The target wasn't ready, there were too many requests, or an administrator must fix the URL or the
+        // authorization.
         401 | 403 | 404 | 408 | 409 | 425 | 429 => DeliveryResult::RetryLater(reason),
         300..=499 => DeliveryResult::Rejected(reason),
         _ => DeliveryResult::RetryLater(reason),
@@ -73,8 +73,7 @@ fn build_request(target: &Target, notification: &Notification) -> Result<Request
     Ok(request)
 }
 
-/// Signs a message. The signature also covers the time, so that a third party cannot replay an old message as
-/// a new one.
+/// Signs a message. The signature covers the time, so that an old message can't be replayed as new.
 fn sign(secret: &[u8], at: &str, body: &[u8]) -> Result<String, String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).map_err(|error| error.to_string())?;
     mac.update(at.as_bytes());

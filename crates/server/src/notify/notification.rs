@@ -36,7 +36,7 @@ impl NotificationKind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Notification {
-    /// ID of the notification. The ID doesn't change if the notification is sent again.
+    /// ID of the notification, which stays the same when it is sent again.
     pub id: String,
     pub event: NotificationKind,
     pub application: String,
@@ -47,7 +47,7 @@ pub(crate) struct Notification {
     pub text: String,
 }
 
-/// Returns the kind of notification to send for an event. For most events, returns `None`.
+/// Returns the kind of notification to send for an event; `None` for most events.
 pub(crate) fn notification_kind(event: &Event) -> Option<NotificationKind> {
     match &event.what {
         EventKind::Accepted => Some(NotificationKind::Started),
@@ -85,7 +85,7 @@ impl Notification {
         })
     }
 
-    /// Returns the message body for Slack-compatible chats. Escapes markup and mentions in the text.
+    /// Returns the message body for Slack-compatible chats, with markup and mentions in the text escaped.
     pub fn chat_body(&self) -> Value {
         let plain = self.text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         json!({"text": format!("{plain} (operation {})", self.operation)})

@@ -47,8 +47,7 @@ pub(super) enum TargetKind {
     Slack,
 }
 
-/// A notification target. The address and the secret are never displayed, because either of them grants
-/// access.
+/// A notification target. Its URL and secret are never displayed, because either grants access.
 pub(super) struct Target {
     pub name: String,
     pub kind: TargetKind,
@@ -97,7 +96,7 @@ fn parse_events(on: Option<Vec<String>>) -> Result<Vec<NotificationKind>, String
     }
     let read = |word: &String| {
         NotificationKind::ALL.into_iter().find(|what| what.as_str() == word).ok_or_else(|| {
-            // Any other text may be a secret that a user entered in the wrong place.
+            // Anything else may be a secret that was entered in the wrong place.
             let is_word =
                 word.len() <= QUOTED_WORD_MAX && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
             let which = if is_word { format!(" {word:?}") } else { String::new() };
@@ -112,7 +111,7 @@ impl Targets {
     pub fn read(path: &Path) -> Result<Self, TargetsError> {
         let wrong = |why: String| TargetsError { path: path.to_owned(), why };
         let text = read_file(path).map_err(wrong)?;
-        // The parser's message may quote an address, which may be a secret. Report only the position.
+        // The parser's message may quote a URL, which may be a secret, so report only the position.
         let written: TargetsFile = serde_saphyr::from_str(&text).map_err(|error| {
             let place =
                 error.location().map(|place| format!(" at line {}", place.line())).unwrap_or_default();
@@ -172,7 +171,7 @@ fn parse_target(written: TargetEntry) -> Result<Target, String> {
 }
 
 impl Target {
-    /// Returns true if the target must be notified of an event.
+    /// Returns true if the target wants to be notified of an event.
     pub fn should_notify(&self, event: &Event) -> bool {
         notification_kind(event).is_some_and(|what| self.events.contains(&what))
             && (self.applications.is_empty()

@@ -1,7 +1,6 @@
 //! Validation of ID tokens.
 //!
-//! A library checks the signature. This module checks the required claims strictly, and rejects a claim that
-//! has the wrong type.
+//! A library checks the signature. This module strictly checks the required claims, including their types.
 
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{
@@ -13,8 +12,8 @@ use serde_json::Value;
 use super::identity::Claims;
 use crate::tokens::is_same;
 
-/// Accepted algorithms. Symmetric algorithms are excluded, because they would allow anyone with the public
-/// key to sign tokens.
+/// Accepted algorithms. Symmetric algorithms are excluded, because they would let anyone with the public key
+/// sign tokens.
 const ACCEPTED_ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -51,7 +50,7 @@ struct KeySetDocument {
 }
 
 impl KeySet {
-    /// Parses a key set. Skips keys that Tidegate cannot use for signatures, including unknown key types.
+    /// Parses a key set, skipping keys that Tidegate can't use for signatures, such as unknown key types.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let written: KeySetDocument = serde_json::from_slice(text).ok()?;
         let read = |value| -> Option<PublicKey> {
@@ -71,8 +70,7 @@ impl KeySet {
         Some(Self(written.keys.into_iter().take(KEYS_MAX).filter_map(read).collect()))
     }
 
-    /// Returns the key that a token specifies. If the token doesn't specify a key, there must be exactly one
-    /// suitable key.
+    /// Returns the key that a token names. If it names none, there must be exactly one suitable key.
     fn find_key(&self, header: &Header) -> Option<&PublicKey> {
         let fits = |key: &&PublicKey| {
             key.key.family() == header.alg.family()
@@ -114,7 +112,7 @@ pub(super) struct ExpectedClaims<'a> {
     pub algorithms: &'a [String],
 }
 
-/// Reason why a token is rejected. The message never contains any part of the token.
+/// Reason for rejecting a token. The message never includes any part of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokenError {
     #[error("is not a signed token")]
@@ -209,7 +207,7 @@ fn check_claims(claims: &Claims, expected: &ExpectedClaims<'_>, now_seconds: u64
     }
 }
 
-/// Returns a timestamp in seconds. Some providers send fractions of a second.
+/// Returns a timestamp in seconds. Some providers send fractions.
 fn timestamp_seconds(value: &Value) -> Option<u64> {
     let parts = || value.as_f64()?.trunc().to_string().parse().ok();
     value.as_u64().or_else(parts)

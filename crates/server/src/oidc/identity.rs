@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 /// Claims that a provider makes about a user.
 pub(super) type Claims = Map<String, Value>;
 
-/// Prefix for the names of users who signed in with a provider. Token names cannot contain a colon.
+/// Prefix for the names of users who signed in with a provider. Token names can't contain a colon.
 pub(crate) const MARK: &str = "oidc:";
 /// Default claims for the user name. The first claim that is present is used.
 const DEFAULT_NAME_CLAIMS: [&str; 3] = ["preferred_username", EMAIL_CLAIM, SUBJECT_CLAIM];
@@ -16,14 +16,14 @@ const GROUPS_CLAIM: &str = "groups";
 /// Maximum length of a name in bytes.
 const NAME_MAX: usize = 256;
 
-/// Names of the claims that contain the user name and the groups.
+/// Names of the claims for the user name and the groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimNames {
     name: Option<String>,
     groups: String,
 }
 
-/// Reason why a user does not have a usable name.
+/// Reason why a user has no usable name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NameError {
     #[error("the ID token lacks the configured name claim")]
@@ -39,7 +39,7 @@ impl ClaimNames {
         Self { name, groups: groups.unwrap_or_else(|| GROUPS_CLAIM.to_owned()) }
     }
 
-    /// Returns true if the claims don't include the groups or a readable name.
+    /// Returns true if the claims lack the groups or a readable name.
     pub fn needs_more_claims(&self, claims: &Claims) -> bool {
         let is_named = match &self.name {
             Some(claim) => claims.contains_key(claim),
@@ -85,8 +85,8 @@ impl ClaimNames {
     }
 }
 
-/// Returns true if a character is visible and does not affect the position of other characters. Otherwise,
-/// two different names could look alike.
+/// Returns true if a character is visible and doesn't affect the position of others. Otherwise, different
+/// names could look alike.
 pub(super) fn is_visible(c: char) -> bool {
     let is_format = matches!(
         c,

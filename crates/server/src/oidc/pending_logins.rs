@@ -1,8 +1,8 @@
 //! Logins in progress.
 //!
-//! Each login is identified by a random value in the redirect (`state`) and by a secret in a browser cookie.
-//! Therefore, a login cannot be completed in another browser. Logins are stored only in memory, and each
-//! login can be completed only once.
+//! A login is identified by a random value in the redirect (`state`) and a secret in a browser cookie, so it
+//! can't be completed in another browser. Logins are kept in memory only, and each can be completed only
+//! once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,7 @@ use crate::tokens::is_same;
 
 /// Time limit for a login.
 pub(crate) const LOGIN_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-/// Maximum number of logins in progress. The rate limit for unauthenticated requests keeps the number below
-/// this maximum.
+/// Maximum number of logins in progress. The rate limit for unauthenticated requests keeps them below this.
 const LOGINS_MAX: usize = 4096;
 
 /// A login in progress.
@@ -28,7 +27,7 @@ pub(super) struct PendingLogin {
     browser_secret: String,
     pub nonce: String,
     pub verifier: String,
-    /// Address that the provider redirects the user back to.
+    /// URL that the provider redirects the user back to.
     pub redirect_uri: String,
     /// View to show after the login.
     pub next: String,
@@ -40,7 +39,7 @@ pub(super) struct LoginParameters {
     pub state: String,
     pub browser_secret: String,
     pub nonce: String,
-    /// PKCE challenge: a digest of the verifier, which doesn't reveal the verifier itself.
+    /// PKCE challenge: a digest of the verifier, which it doesn't reveal.
     pub challenge: String,
 }
 
@@ -53,7 +52,8 @@ impl PendingLogins {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a login. Returns `None` if too many logins are in progress or the system cannot provide random numbers.
+    /// Starts a login. Returns `None` if there are too many in progress or the system can't provide random
+    /// numbers.
     pub fn start(&self, redirect_uri: String, next: String, now: Instant) -> Option<LoginParameters> {
         let [state, browser_secret, nonce, verifier] =
             [generate_secret()?, generate_secret()?, generate_secret()?, generate_secret()?];
@@ -74,8 +74,8 @@ impl PendingLogins {
         Some(departure)
     }
 
-    /// Completes the login with the given `state` in the given browser, unless the login has expired or was
-    /// already completed. A request from another browser does not end the login.
+    /// Completes the login with this `state` in this browser, unless it has expired or was already completed.
+    /// A request from another browser leaves it pending.
     pub fn complete(&self, state: &str, browser: &str, now: Instant) -> Option<PendingLogin> {
         let mut all = self.lock_logins();
         let key = state_digest(state);

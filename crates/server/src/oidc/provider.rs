@@ -1,7 +1,7 @@
 //! Client for the OpenID provider: endpoints, keys and claims.
 //!
-//! The client does not follow redirects and limits the size and duration of each response. It uses TLS for
-//! all requests, unless the provider is on this machine.
+//! The client doesn't follow redirects, and limits the size and duration of each response. It requires TLS,
+//! unless the provider is on this machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use crate::limits::Limits;
 
 /// Path of the provider's metadata.
 const DISCOVERY: &str = "/.well-known/openid-configuration";
-/// Signature algorithm that providers use if their metadata doesn't list any.
+/// Signature algorithm of providers whose metadata doesn't list any.
 const DEFAULT_ALGORITHM: &str = "RS256";
 const BASIC: &str = "client_secret_basic";
 /// Name of the token endpoint in errors.
@@ -42,7 +42,7 @@ const CACHE_LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// Maximum length of a word from the provider that is quoted in messages.
 const QUOTED_WORD_MAX: usize = 64;
 
-/// Error from a request to the provider. The message never contains a secret or a token.
+/// Error from a request to the provider. The message never includes a secret or a token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProviderError {
     /// The response is invalid.
@@ -91,23 +91,23 @@ pub(super) struct Endpoints {
     scopes: Vec<String>,
     auth_methods: Vec<String>,
     algorithms: Vec<String>,
-    /// True if the provider includes its issuer in every response.
+    /// True if the provider puts its issuer in every response.
     pub has_issuer_parameter: bool,
 }
 
-/// Cached data about a provider, and the time at which it was fetched.
+/// Cached data about a provider, and when it was fetched.
 #[derive(Default)]
 struct ProviderCache {
     endpoints: Option<(Arc<Endpoints>, Instant)>,
     keys: Option<(Arc<KeySet>, Instant)>,
 }
 
-/// Parameters from the provider's redirect, together with the login's own parameters.
+/// Parameters from the provider's redirect, and those of the login itself.
 pub(super) struct CodeExchange<'a> {
     pub code: &'a str,
     pub verifier: &'a str,
     pub nonce: &'a str,
-    /// Address that the provider redirected the user back to.
+    /// URL that the provider redirected the user back to.
     pub redirect_uri: &'a str,
 }
 
@@ -132,8 +132,8 @@ impl Provider {
         Ok(Self { client, limits: limits.clone(), cache: Mutex::default() })
     }
 
-    /// Returns the endpoints. Fetches the metadata once an hour. If the provider does not respond, uses the
-    /// cached metadata.
+    /// Returns the endpoints, refreshing the metadata once an hour. If the provider doesn't respond, keeps
+    /// using the cached metadata.
     pub async fn endpoints(&self, settings: &OidcSettings) -> Result<Arc<Endpoints>, ProviderError> {
         let mut known = self.cache.lock().await;
         let now = Instant::now();
@@ -190,7 +190,7 @@ impl Provider {
         })
     }
 
-    /// Returns the address at which the user signs in with the provider.
+    /// Returns the URL at which the user signs in with the provider.
     pub fn authorization_url(
         settings: &OidcSettings,
         endpoints: &Endpoints,
@@ -206,7 +206,7 @@ impl Provider {
         format!("{}{joint}{}", endpoints.authorization, query.finish())
     }
 
-    /// Returns the claims about a user who was redirected back by the provider.
+    /// Returns the claims about a user whom the provider redirected back.
     pub async fn fetch_claims(
         &self,
         settings: &OidcSettings,
@@ -240,7 +240,7 @@ impl Provider {
     ) -> Result<TokenResponse, ProviderError> {
         let what = TOKEN_ENDPOINT;
         let (status, body) = self.send(what, token_request(settings, endpoints, returned)?).await?;
-        // If the provider rejected the request, the body contains an error code.
+        // If the provider rejected the request, the body has an error code.
         if status.is_client_error() {
             let refusal: ErrorResponse = serde_json::from_slice(&body).unwrap_or_default();
             let word = plain_word(&refusal.error).map_or_else(|| status.as_u16().to_string(), str::to_owned);
@@ -249,8 +249,7 @@ impl Provider {
         parse_response(what, check_status(what, status, body)?)
     }
 
-    /// Returns the ID token's claims if the token is valid. Fetches the keys again if the token's key is
-    /// unknown.
+    /// Returns the ID token's claims if it is valid. Fetches the keys again if the token's key is unknown.
     async fn verify_id_token(
         &self,
         settings: &OidcSettings,
@@ -271,8 +270,8 @@ impl Provider {
         }
     }
 
-    /// Returns the provider's keys. Fetches the keys once an hour, and additionally, at a limited rate, if a
-    /// key is missing (`is_missed`).
+    /// Returns the provider's keys, fetched once an hour and, at a limited rate, when a key is missing
+    /// (`is_missed`).
     async fn keys(&self, endpoints: &Endpoints, is_missed: bool) -> Result<Arc<KeySet>, ProviderError> {
         let mut known: MutexGuard<'_, ProviderCache> = self.cache.lock().await;
         let now = Instant::now();
@@ -299,7 +298,7 @@ impl Provider {
         check_status(what, status, body)
     }
 
-    /// Sends a request. Limits the response's size and duration.
+    /// Sends a request, limiting the response's size and duration.
     async fn send(
         &self,
         what: &'static str,
@@ -341,13 +340,13 @@ struct ErrorResponse {
     error: String,
 }
 
-/// Returns `text` if it is a plain word that is safe to quote.
+/// Returns `text` if it is a plain word and therefore safe to quote.
 pub(super) fn plain_word(text: &str) -> Option<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
     (!text.is_empty() && text.len() <= QUOTED_WORD_MAX && text.chars().all(is_plain)).then_some(text)
 }
 
-/// Returns the request that exchanges a code for tokens. Uses a client authentication method that the
+/// Returns the request that exchanges a code for tokens, with a client authentication method that the
 /// provider supports.
 fn token_request(
     settings: &OidcSettings,

@@ -37,7 +37,7 @@ const TEXT_MAX: usize = 512;
 const SESSION_LIFETIME_MIN: Duration = Duration::from_secs(60);
 /// Default scopes. `groups` is added if the provider supports it.
 const DEFAULT_SCOPES: [&str; 3] = [OPENID_SCOPE, "profile", "email"];
-/// Scope that is required to obtain an ID token.
+/// Scope without which there is no ID token.
 const OPENID_SCOPE: &str = "openid";
 /// Permission bits that allow other users to write.
 const OTHERS_WRITE: u32 = 0o022;
@@ -50,15 +50,15 @@ pub(crate) struct OidcSettings {
     /// Display name of the provider.
     pub name: String,
     pub client_id: String,
-    /// File that contains the client secret, or `None` for a public client.
+    /// File with the client secret, or `None` for a public client.
     secret_file: Option<PathBuf>,
-    /// Scheme and authority of the page. `None` if the page is available only on this machine, where users
-    /// may open the page under any of the machine's names.
+    /// Scheme and authority of the page. `None` if it is only available on this machine, under any of the
+    /// machine's names.
     pub url: Option<Uri>,
     /// Scopes to request, or `None` for the default.
     scopes: Option<Vec<String>>,
     pub claim_names: ClaimNames,
-    /// Trusted certificate authorities in PEM, or `None` for the system's authorities.
+    /// Trusted certificate authorities in PEM, or `None` for the system's.
     pub authorities: Option<String>,
     pub session_lifetime: Duration,
     pub roles: Roles,
@@ -73,7 +73,7 @@ pub(crate) struct Roles {
 }
 
 impl Roles {
-    /// Returns a user's highest role, based on the name and the groups.
+    /// Returns a user's highest role, by name and by groups.
     pub fn find_role(&self, name: &str, groups: &[String]) -> Option<Role> {
         let by_groups = groups.iter().filter_map(|group| self.groups.get(group));
         by_groups.chain(self.people.get(name)).max().copied()
@@ -97,11 +97,11 @@ struct SettingsFile {
 }
 
 impl OidcSettings {
-    /// Reads the settings. `is_here` is true if the service listens only on this machine.
+    /// Reads the settings. `is_here` is true if the service only listens on this machine.
     pub fn read(path: &Path, is_here: bool) -> Result<Self, ServerError> {
         let wrong = |why: String| ServerError::InvalidOidc { path: path.to_owned(), why };
         let text = read_file(path, "other users could give themselves a role")?;
-        // The parser's message may quote a line that contains a misplaced secret. Report only the position.
+        // The parser's message may quote a line with a misplaced secret, so report only the position.
         let read: Value = serde_saphyr::from_str(&text).map_err(|error| {
             let place =
                 error.location().map(|place| format!(" at line {}", place.line())).unwrap_or_default();
@@ -158,7 +158,7 @@ impl OidcSettings {
                     .to_owned(),
             );
         }
-        // Users can choose the values of some default claims, so they could impersonate another user.
+        // Users can choose the values of some default claims and could impersonate others.
         if !roles.people.is_empty() && written.name_claim.is_none() {
             return Err("nameClaim: missing; roles.people requires it: use a claim that is unique for each \
                  user, such as sub or email"
@@ -236,7 +236,7 @@ fn parse_session_lifetime(text: Option<&str>) -> Result<Duration, String> {
     }
 }
 
-/// Parses the address of a provider, or of one of its endpoints.
+/// Parses the URL of a provider, or of one of its endpoints.
 pub(super) fn parse_server_url(text: &str) -> Result<Uri, String> {
     let uri: Uri = text.parse().map_err(|_| "invalid URL".to_owned())?;
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
@@ -262,7 +262,7 @@ fn parse_issuer(text: &str) -> Result<Uri, String> {
     }
 }
 
-/// Parses the page's address, and normalizes it to the format that browsers use.
+/// Parses the page's URL, normalized like browsers do.
 fn parse_page_url(text: &str) -> Result<Uri, String> {
     let uri = parse_server_url(text)?;
     if !matches!(uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str), "" | "/") {

@@ -1,4 +1,4 @@
-//! Sign-in errors, rendered as an HTML page because they are displayed in a browser.
+//! Sign-in errors, rendered as HTML because browsers display them.
 
 use axum::body::Body;
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
@@ -20,10 +20,10 @@ pub(crate) enum SignInError {
     /// The request did not come from the page.
     #[error("The sign-in was not started from this service's page.")]
     CrossSite,
-    /// The user opened the service at an address that differs from the configured address.
+    /// The user opened the service at a different URL than the configured URL.
     #[error("Sign-in is available only at {0}, and you opened another address.")]
     WrongAddress(String),
-    /// The user opened the service at an address that is not configured.
+    /// The user opened the service at a URL that isn't configured.
     #[error("The address that you opened is not configured as the address of this service.")]
     UnknownAddress,
     /// The login has expired or was already completed.

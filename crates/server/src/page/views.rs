@@ -1,6 +1,6 @@
 //! Views of the page.
 
-/// Paths of the views. All paths return the same file, and the page itself interprets the path.
+/// Paths of the views. They all return the same file, and the page itself interprets the path.
 pub(super) const VIEWS: [&str; 7] = [
     "/",
     "/applicationsets",
@@ -10,13 +10,12 @@ pub(super) const VIEWS: [&str; 7] = [
     "/applicationsets/{namespace}/{name}/runs/{id}",
     "/operations/{id}",
 ];
-/// Maximum length of a view's address in bytes.
+/// Maximum length of a view's URL in bytes.
 pub(super) const VIEW_MAX: usize = 2048;
 
-/// Returns true if a path with a query is the address of a view, rather than of another host, a file or an
-/// API route.
+/// Returns true if a path with a query leads to a view, rather than to another host, a file or an API route.
 pub(crate) fn is_view(target: &str) -> bool {
-    // Browsers remove some of the excluded characters or convert them to slashes.
+    // Browsers drop some of the excluded characters or convert them to slashes.
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\\#\"<>^`{|}".contains(&byte);
     let (path, _) = target.split_once('?').unwrap_or((target, ""));
     let is_up = |part: &str| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");

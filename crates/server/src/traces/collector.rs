@@ -1,9 +1,9 @@
-//! Destination for traces, configured by a flag or by OpenTelemetry's environment variables.
+//! Destination for traces, from a flag or OpenTelemetry's environment variables.
 
 use http::Uri;
 use http::header::{HeaderName, HeaderValue};
 
-/// Path for traces, relative to a collector's address.
+/// Path for traces, relative to a collector's URL.
 const TRACES: &str = "v1/traces";
 const DEFAULT_SERVICE_NAME: &str = "tidegate";
 
@@ -25,12 +25,12 @@ impl std::fmt::Debug for Collector {
 #[derive(Debug, thiserror::Error)]
 #[error("{named}: {why}")]
 pub struct CollectorError {
-    /// Flag or environment variable that contains the error.
+    /// Flag or environment variable with the error.
     named: &'static str,
     why: String,
 }
 
-/// Function that returns an environment variable's value. Empty variables are treated as unset.
+/// Function that returns an environment variable's value, treating empty variables as unset.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 const FLAG: &str = "--otlp";
@@ -42,8 +42,7 @@ const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
 
 impl Collector {
-    /// Returns the collector that the flag specifies. If the flag is not set, returns the collector that the
-    /// environment variables specify, or `None` if there is none.
+    /// Returns the collector from the flag or, if that isn't set, from the environment variables, if any.
     ///
     /// # Errors
     ///
@@ -79,7 +78,7 @@ impl Collector {
     }
 }
 
-/// Appends the path for traces to a collector's address, unless the address already ends with this path.
+/// Appends the path for traces to a collector's URL, unless the URL already ends with it.
 fn traces_url(base: &str) -> String {
     let base = base.trim().trim_end_matches('/');
     if base.ends_with(&format!("/{TRACES}")) { base.to_owned() } else { format!("{base}/{TRACES}") }
@@ -87,7 +86,7 @@ fn traces_url(base: &str) -> String {
 
 fn check_protocol(named: &'static str, variable: Variables<'_>) -> Result<(), CollectorError> {
     match variable(named).as_deref() {
-        // A collector that supports one of these protocols supports both at the same address.
+        // A collector that supports either protocol supports both at the same URL.
         Some("http/json" | "http/protobuf") | None => Ok(()),
         Some(_) => Err(CollectorError {
             named,
@@ -111,7 +110,7 @@ fn parse_url(text: &str) -> Result<Uri, String> {
     Ok(url)
 }
 
-/// Reads the headers. Headers for traces override headers for all signals.
+/// Reads the headers. Those for traces override those for all signals.
 fn read_headers(variable: Variables<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, CollectorError> {
     let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
     for named in HEADERS {
@@ -140,7 +139,7 @@ fn read_resource(variable: Variables<'_>) -> Result<Vec<(String, String)>, Colle
     Ok(resource)
 }
 
-/// Parses `NAME=VALUE,NAME=VALUE`. `%` followed by two hexadecimal digits encodes a byte.
+/// Parses `NAME=VALUE,NAME=VALUE`, with percent-encoded bytes.
 fn parse_pairs(
     named: &'static str,
     variable: Variables<'_>,

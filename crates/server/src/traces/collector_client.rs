@@ -14,10 +14,10 @@ use super::collector::Collector;
 use super::otlp;
 use crate::http_client::{HttpClient, json_request};
 
-/// Delay before spans are sent again. The delay doubles after each attempt.
+/// Initial delay before spans are sent again, doubled after each attempt.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(60);
-/// Maximum size of a response in bytes, and time limit for a response.
+/// Maximum size of a response in bytes, and its timeout.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -26,7 +26,7 @@ pub(super) struct CollectorClient {
     collector: Collector,
     name: String,
     http: HttpClient,
-    /// True if a problem was logged and the collector has not accepted any spans since.
+    /// True if a problem was logged and the collector hasn't accepted any spans since.
     is_failing: bool,
 }
 
@@ -36,7 +36,7 @@ enum ExportResult {
     Accepted,
     /// The collector permanently rejected the spans.
     Rejected(String),
-    /// The collector may accept the spans later. Contains the delay requested by the collector, if any.
+    /// The collector may accept the spans later, after the delay that it asks for, if any.
     RetryLater(String, Option<Duration>),
 }
 
@@ -46,8 +46,8 @@ impl CollectorClient {
         Self { collector, name, http: HttpClient::default(), is_failing: false }
     }
 
-    /// Sends spans until they are accepted or permanently rejected. Logs the collector's failure only once
-    /// until the collector recovers.
+    /// Sends spans until they are accepted or permanently rejected. Logs a collector's failure only once
+    /// until it recovers.
     pub async fn deliver(&mut self, spans: &[Value]) {
         let body = Bytes::from(otlp::export_request(&self.collector.resource, spans).to_string());
         let mut wait = RETRY_DELAY;
@@ -98,8 +98,7 @@ impl CollectorClient {
         request
     }
 
-    /// Reads the response. A collector may accept some of the spans and reject the remaining spans with a
-    /// reason.
+    /// Reads the response. A collector may accept only some of the spans, and say why it rejects the rest.
     async fn read_response(&self, body: Incoming) {
         let Ok(Ok(body)) =
             tokio::time::timeout(RESPONSE_TIMEOUT, Limited::new(body, RESPONSE_BYTES_MAX).collect()).await
@@ -130,13 +129,13 @@ struct ExportResponse {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct PartialSuccess {
-    /// Number of rejected spans. Collectors send a number or a string.
+    /// Number of rejected spans, which collectors send as a number or a string.
     rejected_spans: Value,
     error_message: String,
 }
 
-/// Interprets a response according to the protocol. Unlike the protocol, also retries after responses whose
-/// cause an administrator may fix.
+/// Interprets a response according to the protocol. Beyond that, also retries after responses whose cause an
+/// administrator may fix.
 fn classify_response(status: StatusCode, headers: &HeaderMap) -> ExportResult {
     let reason = format!("the response has status {}", status.as_u16());
     let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());

@@ -5,10 +5,10 @@
 //!            └─ phase ── wave ── task
 //! ```
 //!
-//! The recorded events determine all spans and their IDs. The result is the same if the log is read again,
-//! for example because the process has crashed or the collector rejected the spans. Each attempt has its own
-//! phases and waves. If a task event doesn't have a time, the time is derived from the surrounding events. A
-//! task starts when its wave starts to apply or prune objects, and ends at the next known time.
+//! The recorded events determine all spans and their IDs, so reading the log again, after a crash or because
+//! the collector rejected the spans, has the same result. Each attempt has its own phases and waves. If a
+//! task event has no time, it is derived from the surrounding events. A task starts when its wave starts to
+//! apply or prune objects, and ends at the next known time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tidegate_views::events::EventDocument;
 use self::OperationPhase::{Error, Failed, Succeeded};
 use super::span::{Span, SpanId};
 
-/// Events that spans already represent, or that don't add information to a span.
+/// Events that spans already represent, or that add nothing to a span.
 const REPRESENTED_EVENTS: [&str; 6] =
     ["accepted", "planned", "stage-changed", "task-ended", "pruned", "finished"];
 const OUTCOME_ATTRIBUTE: &str = "tidegate.outcome";
@@ -57,17 +57,17 @@ struct SpanBuilder {
     /// Open phase (`None` for the dry run), and the index of its span.
     open_phase: Option<(Option<Phase>, usize)>,
     open_wave: Option<OpenWave>,
-    /// Tasks that were written in this wave and have not ended yet.
+    /// Tasks that were written in this wave and haven't finished yet.
     running_tasks: BTreeMap<TaskId, Timestamp>,
-    /// Tasks that have ended in this attempt.
+    /// Tasks that have finished in this attempt.
     ended_tasks: BTreeMap<TaskId, usize>,
     /// Tasks that a user has skipped or marked as done.
     overridden_tasks: BTreeSet<TaskId>,
-    /// Spans that will end at the next event that has a time.
+    /// Spans that end at the next event with a time.
     untimed_spans: Vec<usize>,
 }
 
-/// Returns an operation's spans. The result is empty if the operation has not ended.
+/// Returns an operation's spans. There are none until it has finished.
 pub(super) fn build_spans(state: &State, events: &[OperationEvent], project: Option<&str>) -> Vec<Span> {
     let Some((header, outcome)) =
         state.header().zip(state.operation().and_then(|operation| operation.outcome.as_ref()))
@@ -178,8 +178,7 @@ impl SpanBuilder {
                 self.end_task(*task, *phase, message, true)
             }
             OperationEvent::ObjectDeleted { task } => self.end_task(*task, Succeeded, "", false),
-            // For other tasks, the event only means that the old object was deleted, so that a new object can
-            // be created.
+            // For other tasks, this only means that the old object is gone and a new object can be created.
             OperationEvent::DeletionCompleted { task } if self.is_prune(*task) => {
                 self.end_task(*task, Succeeded, "", false)
             }
@@ -204,7 +203,7 @@ impl SpanBuilder {
         }
     }
 
-    /// Ends the spans whose events have no timestamp, at the time of the current event.
+    /// Ends the spans whose events have no timestamp at the time of the current event.
     fn end_untimed_spans(&mut self) {
         for span in std::mem::take(&mut self.untimed_spans) {
             if let Some(span) = self.spans.get_mut(span) {
@@ -268,7 +267,7 @@ impl SpanBuilder {
         self.open_phase = Some((phase, span));
     }
 
-    /// Closes the open phase or dry run. A phase has the same outcome as its last wave.
+    /// Closes the open phase or dry run. A phase has the outcome of its last wave.
     fn close_phase(&mut self, outcome: &str) {
         self.close_wave(STOPPED);
         let Some((_, at)) = self.open_phase.take() else { return };
@@ -307,7 +306,7 @@ impl SpanBuilder {
         outcome.to_owned()
     }
 
-    /// Records that a task has ended. Later events replace the outcome.
+    /// Records that a task has finished. Later events replace the outcome.
     fn end_task(&mut self, task: TaskId, phase: OperationPhase, message: &str, is_timed: bool) {
         let started = self.running_tasks.remove(&task).unwrap_or_else(|| self.task_started_at(task));
         let now = self.now;
@@ -334,7 +333,7 @@ impl SpanBuilder {
         }
     }
 
-    /// Records that a user has skipped a running or failed task, or marked the task as done.
+    /// Records that a user has skipped a running or failed task, or marked it as done.
     fn override_task(&mut self, task: TaskId, what: Override, by: &str, reason: &str) {
         if !what.counts_as_done() {
             self.overridden_tasks.remove(&task);
@@ -367,7 +366,7 @@ impl SpanBuilder {
         self.attempt = attempt;
     }
 
-    /// Returns the time at which a task started, or an approximation if the exact time was not recorded.
+    /// Returns the time at which a task started, or an approximation if it wasn't recorded.
     fn task_started_at(&self, task: TaskId) -> Timestamp {
         match &self.open_wave {
             None => self.stage_started_at,
@@ -421,8 +420,7 @@ impl SpanBuilder {
         self.spans.len().saturating_sub(1)
     }
 
-    /// Adds any other event to a span. If a gate is blocking a wave, adds the event to the wave's span;
-    /// otherwise, to the operation's span.
+    /// Adds any other event to a span: a wave's if a gate is blocking it, otherwise the operation's.
     fn add_event(&mut self, event: &EventDocument) {
         if REPRESENTED_EVENTS.contains(&event.kind) {
             return;

@@ -5,16 +5,16 @@ use tidegate_model::{OperationId, Timestamp};
 
 use super::span::{Span, SpanEvent};
 
-/// Span kind for spans that are internal to a process and have no remote parent.
+/// Span kind for spans within a process, without a remote parent.
 const SPAN_KIND_INTERNAL: u8 = 1;
 const STATUS_ERROR: u8 = 2;
 
-/// Returns an operation's trace ID, which is the same as the operation's ID.
+/// Returns an operation's trace ID, which is its operation ID.
 pub(super) fn trace_id(operation: OperationId) -> String {
     operation.0.simple().to_string()
 }
 
-/// Returns a request that contains the given spans, which may belong to different operations.
+/// Returns a request with these spans, which may be from different operations.
 pub(super) fn export_request(resource: &[(String, String)], spans: &[Value]) -> Value {
     let attributes: Vec<Value> =
         resource.iter().map(|(name, value)| encode_attribute(name, &Value::from(value.as_str()))).collect();

@@ -51,7 +51,7 @@ impl SpanId {
         let digest = hasher.finalize();
         let mut id = [0; 8];
         id.iter_mut().zip(&digest).for_each(|(to, from)| *to = *from);
-        // An ID that consists only of zeros would mean "no ID".
+        // An ID of only zeros would mean "no ID".
         Self(if id == [0; 8] { [1; 8] } else { id })
     }
 }

@@ -1,5 +1,5 @@
-//! Content of webhook events, by provider. An event has no effect unless it reports a change to a branch or
-//! tag, a repository or a pull request.
+//! Content of webhook events, by provider. Events without a change to a branch or tag, a repository or a pull
+//! request have no effect.
 
 mod changes;
 
@@ -15,13 +15,12 @@ use super::Sender;
 use super::provider::Provider;
 use crate::problem::Problem;
 
-/// Maximum number of changed files to compare with the applications' paths. If an event lists more files, all
-/// applications that follow the branch are affected.
+/// Maximum number of changed files to compare with the applications' paths. With more, all applications that
+/// follow the branch are affected.
 const FILES_MAX: usize = 1000;
-/// Maximum number of commits that GitHub includes in an event.
+/// Maximum number of commits that GitHub lists in an event.
 const GITHUB_COMMITS_MAX: usize = 2048;
-/// Maximum number of branches and tags in an event. An event that contains more is treated as a change to all
-/// branches and tags.
+/// Maximum number of branches and tags in an event. With more, it counts as a change to all of them.
 const CHANGES_MAX: usize = 100;
 
 /// Content of an event.
@@ -92,7 +91,7 @@ fn parse_body<T: DeserializeOwned>(sender: &Sender, body: &[u8]) -> Result<T, Pr
         .map_err(|error| Problem::bad_request(format!("invalid event from {of}: {error}")))
 }
 
-/// A commit in the format shared by the providers that list files.
+/// A commit, as sent by the providers that list files.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Commit {
@@ -101,7 +100,7 @@ struct Commit {
     removed: Option<Vec<String>>,
 }
 
-/// Returns the files in all commits, without duplicates. The result is empty if there are too many files.
+/// Returns the files in all commits, without duplicates, or none if there are too many.
 fn changed_files(commits: Vec<Commit>) -> Vec<String> {
     let mut all = BTreeSet::new();
     for commit in commits {
@@ -114,13 +113,13 @@ fn changed_files(commits: Vec<Commit>) -> Vec<String> {
     all.into_iter().collect()
 }
 
-/// Returns true for the placeholder that providers send instead of a missing commit when a branch is created
-/// or deleted.
+/// Returns true for the placeholder that providers send when a branch is created or deleted, instead of the
+/// missing commit.
 fn is_null_commit(commit: &str) -> bool {
     commit.chars().all(|digit| digit == '0')
 }
 
-/// A push in GitHub's format, which is also used by compatible services.
+/// A push in GitHub's format, which compatible services also use.
 #[derive(Deserialize)]
 struct GitHub {
     #[serde(rename = "ref")]
@@ -131,7 +130,7 @@ struct GitHub {
     repository: GitHubRepository,
     #[serde(default)]
     commits: Option<Vec<Commit>>,
-    /// Number of commits. Only Gitea sends this number, because Gitea lists only the newest commits.
+    /// Number of commits. Only sent by Gitea, which lists only the newest commits.
     #[serde(default)]
     total_commits: Option<usize>,
 }
@@ -147,7 +146,7 @@ struct GitHubRepository {
     default_branch: Option<String>,
 }
 
-/// Returns a push to a branch or tag of the repository that has these addresses.
+/// Returns a push to a branch or tag of the repository with these URLs.
 fn push_event(addresses: [Option<String>; 3], name: &str, default: Option<&str>) -> PushEvent {
     PushEvent::new(addresses.iter().flatten().map(String::as_str)).with_ref(name, is_default(name, default))
 }
@@ -165,14 +164,14 @@ impl GitHub {
         let commits = commits.unwrap_or_default();
         let has_all =
             commits.len() < GITHUB_COMMITS_MAX && total_commits.is_none_or(|all| all == commits.len());
-        // The event does not list files that a force push has removed from the branch.
+        // The event doesn't list files that a force push has removed from the branch.
         let files =
             if forced || is_null_commit(&before) || !has_all { Vec::new() } else { changed_files(commits) };
         push_event([Some(html_url), clone_url, ssh_url], &name, default_branch.as_deref()).with_files(files)
     }
 }
 
-/// Returns true if `HEAD` refers to the branch, or if the default branch is unknown.
+/// Returns true if the branch is `HEAD`, or if the default branch is unknown.
 fn is_default(name: &str, default: Option<&str>) -> bool {
     default.is_none_or(|default| strip_ref_prefix(name) == strip_ref_prefix(default))
 }
@@ -203,7 +202,7 @@ struct GitLab {
     project: GitLabProject,
     #[serde(default)]
     commits: Option<Vec<Commit>>,
-    /// Number of commits. The list contains only the newest commits.
+    /// Number of commits, of which only the newest are listed.
     #[serde(default)]
     total_commits_count: Option<usize>,
 }
@@ -251,8 +250,7 @@ impl GitLab {
     }
 }
 
-/// Returns pushes to the given branches and tags. If there are too many names, returns a push to any branch
-/// or tag.
+/// Returns pushes to these branches and tags. If there are too many, returns a push to any branch or tag.
 fn push_events(to: &PushEvent, names: Vec<&str>, default: Option<&str>) -> Vec<PushEvent> {
     if names.len() > CHANGES_MAX {
         return vec![to.clone()];
@@ -286,8 +284,7 @@ struct BitbucketPush {
     changes: Vec<BitbucketChange>,
 }
 
-/// A change to a branch or tag. The old state is absent if the branch was created; the new state is absent if
-/// the branch was deleted.
+/// A change to a branch or tag. Without an old state it was created, and without a new state it was deleted.
 #[derive(Deserialize)]
 struct BitbucketChange {
     new: Option<BitbucketRef>,
@@ -339,8 +336,7 @@ struct BitbucketServerProject {
 }
 
 impl BitbucketServerRepository {
-    /// Returns the change. The project identifies the repository; without a project, the first address
-    /// identifies it.
+    /// Returns the change. The repository is identified by its project or, without it, by the first URL.
     fn repository_change(&self, about: ChangeSubject) -> Option<RepositoryChange> {
         let service = ScmService::BitbucketServer;
         let address = self.links.clone.first().map(|link| link.href.as_str());

@@ -34,8 +34,7 @@ pub(super) enum Proof {
     Signed { key: Vec<u8>, prefix: Vec<u8>, signature: Vec<u8> },
 }
 
-/// Returns the response for a failed authentication. The response does not reveal why the authentication
-/// failed.
+/// Returns the response for a failed authentication, which doesn't reveal the reason.
 pub(super) fn authentication_problem(provider: Provider) -> Problem {
     let message = format!("the event from {} is not authenticated", provider.name());
     let next = "configure the webhook with the secret from --webhook-secrets".to_owned();
@@ -56,8 +55,8 @@ fn timestamp_problem(at: &str, now: i64) -> Problem {
 }
 
 impl Proof {
-    /// Returns the proof that an event with the given head requires. A proof in the head itself is verified
-    /// immediately.
+    /// Returns the proof that an event with this head requires. A proof in the head itself is verified right
+    /// away.
     pub fn from_headers(provider: Provider, headers: &HeaderMap, secrets: &Secrets) -> Result<Self, Problem> {
         let of = |key: SecretKey| {
             let missing = || {
@@ -122,7 +121,7 @@ impl Proof {
     }
 }
 
-/// Removes the braces from an ID, because Bitbucket displays some IDs with braces.
+/// Removes the braces with which Bitbucket displays some IDs.
 fn strip_braces(uuid: &str) -> &str {
     uuid.trim_matches(['{', '}'])
 }

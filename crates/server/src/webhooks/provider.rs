@@ -20,8 +20,8 @@ pub(crate) enum Provider {
     Generic,
 }
 
-/// Headers that identify the providers. The order matters: Gitea also sends GitHub's header, and Bitbucket
-/// also sends Bitbucket Server's header.
+/// Headers that identify the providers. The order matters, because Gitea also sends GitHub's header, and
+/// Bitbucket also sends Bitbucket Server's.
 static HEADERS: [(HeaderName, Provider); 8] = [
     (HeaderName::from_static("x-vss-activityid"), Provider::AzureDevOps),
     (HeaderName::from_static("x-gitea-event"), Provider::Gogs),
@@ -35,7 +35,7 @@ static HEADERS: [(HeaderName, Provider); 8] = [
 const EVENT_KEY: HeaderName = HeaderName::from_static("x-event-key");
 
 impl Provider {
-    /// Returns the provider that sends the given headers.
+    /// Returns the provider that sends these headers.
     pub fn from_headers(headers: &HeaderMap) -> Result<Self, Problem> {
         let found = HEADERS.iter().find(|(name, _)| headers.contains_key(name));
         let unknown = || Problem::bad_request("unknown sender: no header such as X-GitHub-Event");
@@ -55,7 +55,7 @@ impl Provider {
         }
     }
 
-    /// Returns the event's name, if the head contains it.
+    /// Returns the event's name, if it is in the head.
     pub fn event_name(self, headers: &HeaderMap) -> Result<String, Problem> {
         let name = match self {
             Self::AzureDevOps | Self::Generic => return Ok(String::new()),

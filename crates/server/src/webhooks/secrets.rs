@@ -1,5 +1,5 @@
-//! Webhook secrets, with the same keys as in Argo CD's `argocd-secret` Secret. The source is a file with keys
-//! and values, a Secret manifest, or a folder with one file per key, as Kubernetes mounts Secrets.
+//! Webhook secrets, with the same keys as in Argo CD's `argocd-secret`. They come from a file with keys and
+//! values, a Secret manifest, or a folder with one file per key, which is how Kubernetes mounts Secrets.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -60,7 +60,7 @@ impl SecretKey {
 pub(super) struct Secrets(BTreeMap<SecretKey, String>);
 
 impl Secrets {
-    /// Returns the secret with the given key, if it is set.
+    /// Returns the secret with this key, if it is set.
     pub fn get(&self, key: SecretKey) -> Option<&str> {
         self.0.get(&key).map(String::as_str)
     }
@@ -92,7 +92,7 @@ impl Secrets {
     }
 }
 
-/// Returns the content of a file. Returns an error if other users have access to the file.
+/// Returns the content of a file. Fails if other users have access to it.
 fn read_file(path: &Path) -> Result<String, ServerError> {
     let wrong = |source| ServerError::ReadFile { path: path.to_owned(), source };
     let file = File::open(path).map_err(wrong)?;
@@ -108,7 +108,7 @@ fn read_file(path: &Path) -> Result<String, ServerError> {
     if is_small { Ok(text) } else { Err(wrong(io::ErrorKind::FileTooLarge.into())) }
 }
 
-/// Parses keys and values. For a Secret manifest, returns only the webhook keys.
+/// Parses keys and values. From a Secret manifest, returns only the webhook keys.
 fn parse(text: &str) -> Result<BTreeMap<SecretKey, String>, String> {
     // The parser's message may quote the content.
     let read: BTreeMap<String, Value> = serde_saphyr::from_str(text).map_err(|error| {

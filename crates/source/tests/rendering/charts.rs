@@ -192,7 +192,10 @@ fn errors_of_helm_are_quoted() {
     bench.commit("repo");
     let long = json!({"values": "value: longer"});
     let error = bench.error(&chart(long.clone()));
-    assert!(error.starts_with("helm template of charts/web: ") && error.contains("/value"), "{error}");
+    assert!(
+        error.starts_with("helm template failed for charts/web: ") && error.contains("/value"),
+        "{error}"
+    );
     let mut lenient = long;
     lenient["skipSchemaValidation"] = json!(true);
     assert_eq!(data(&bench, lenient)["data"]["value"], "longer");

@@ -70,7 +70,7 @@ fn a_program_over_its_limits_is_stopped() {
             ToolLimits { time: Duration::from_millis(300), ..limits },
             "did not finish within 0.3 s",
         ),
-        ("echo no >&2; exit 3", limits, "helm template of charts/web: no"),
+        ("echo no >&2; exit 3", limits, "helm template failed for charts/web: no"),
         ("exit 3", limits, "exit status: 3"),
         ("kill -9 $$", limits, "signal: 9"),
     ] {

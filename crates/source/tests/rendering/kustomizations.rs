@@ -220,15 +220,15 @@ fn nothing_is_fetched_for_a_kustomization() {
         ("helmCharts: [{name: a, repo: 'https://example.com'}]\n", "enable-helm"),
         // Kustomize treats both spellings of the field as the same field.
         ("Resources: ['http://127.0.0.1/a.yaml']", "Kustomize reads the field Resources as resources"),
-        ("re\u{17f}ources: ['http://127.0.0.1/a.yaml']", "reads as resources; rename the field to resources"),
-        ("Components: [../../../../elsewhere]", "reads as components"),
-        ("HelmCharts: [{name: a}]", "reads as helmCharts"),
+        ("re\u{17f}ources: ['http://127.0.0.1/a.yaml']", "as resources; rename the field to resources"),
+        ("Components: [../../../../elsewhere]", "Kustomize reads the field Components as components"),
+        ("HelmCharts: [{name: a}]", "Kustomize reads the field HelmCharts as helmCharts"),
         ("configMapGenerator: [{name: a, files: [../elsewhere/a.yaml]}]", "elsewhere/a.yaml"),
         // Kustomize's message would reveal if the file exists.
         ("configMapGenerator: [{name: a, files: [../../../key]}]", "is outside the repository"),
-        ("secretGenerator: [{name: a, envs: [/etc/passwd]}]", "absolute paths"),
+        ("secretGenerator: [{name: a, envs: [/etc/passwd]}]", "is an absolute path"),
         ("patches: [{path: ../../../../etc/passwd}]", "is outside the repository"),
-        ("openapi: {path: /etc/none}", "absolute paths"),
+        ("openapi: {path: /etc/none}", "is an absolute path"),
     ] {
         bench.write("repo/base/kustomization.yaml", text);
         bench.commit("repo");

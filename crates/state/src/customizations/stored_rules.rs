@@ -1,5 +1,5 @@
-//! Health rules stored for open operations, by application. Without these rules, a resumed operation wouldn't
-//! wait for objects whose health only these rules can assess.
+//! Health rules stored for open operations, by application. Without them, a resumed operation wouldn't wait
+//! for objects whose health only these rules can assess.
 
 use std::fs;
 use std::io;
@@ -98,7 +98,7 @@ pub fn store_rules(state_dir: &StateDir, application: &str, rules: &HealthRules)
     done.map_err(|source| ServiceError::Io { action: "write the health rules to", path, source })
 }
 
-/// Writes the file atomically, because a partial file could look as if it contained no rules.
+/// Writes the file atomically, because a partial file could look like there were no rules.
 fn write_rules(path: &Path, rules: &StoredRules) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -110,7 +110,7 @@ fn write_rules(path: &Path, rules: &StoredRules) -> io::Result<()> {
     fs::rename(&draft, path)
 }
 
-/// Loads the rules that are stored for an application's open operation.
+/// Loads the rules stored for an application's open operation.
 ///
 /// # Errors
 ///

@@ -83,7 +83,7 @@ impl KubernetesStore {
             .check_list_permission::<ApplicationKind>()
             .await
             .map_err(|error| client.store_error(&error))?;
-        // Without access to the projects, the Applications' permissions can't be determined.
+        // Without the projects, there is no telling what the Applications are allowed to do.
         match client.cluster.list(&projects::scope(&store.project_namespace())).await {
             Err(error) if error.kind != ErrorKind::UnknownKind => return Err(client.store_error(&error)),
             _ => {}
@@ -91,7 +91,7 @@ impl KubernetesStore {
         Ok(store)
     }
 
-    /// Replaces Tidegate's own finalizers on an Application. Other finalizers are left unchanged.
+    /// Replaces Tidegate's own finalizers on an Application, leaving others unchanged.
     async fn set_finalizers(&self, application: &Application) -> Result<(), ServiceError> {
         let key = AppKey::of(application);
         let requester = application.annotation(DELETION_REQUESTED_BY);
@@ -203,7 +203,7 @@ impl ApplicationStore for KubernetesStore {
         self.set_finalizers(application).await
     }
 
-    /// Reads the object from the cluster, because the watched object doesn't have `managedFields`.
+    /// Reads the object from the cluster, because the watched object has no `managedFields`.
     async fn writer_of_phase(&self, key: &AppKey) -> Option<String> {
         let found =
             self.client.cluster.get(&managed_kind::<ApplicationKind>(), &key.namespace, &key.name).await;
@@ -214,8 +214,8 @@ impl ApplicationStore for KubernetesStore {
         lock(&self.resources).approver(key).map(str::to_owned)
     }
 
-    /// If Argo CD is also running, only Argo CD may release a project, because only it knows all Applications
-    /// that use the project.
+    /// If Argo CD is also running, it must release the project, because only Argo CD knows all Applications
+    /// that use it.
     async fn release_project(&self, project: &AppProject) -> Result<(), ServiceError> {
         if self.client.scope.is_label_required {
             return Ok(());
@@ -238,7 +238,7 @@ impl ApplicationStore for KubernetesStore {
         namespaces.is_empty() || namespaces.contains(&key.namespace)
     }
 
-    /// Does nothing, because the state was part of the deleted resource's status.
+    /// Does nothing, because the state went away with the resource's status.
     async fn delete_state(&self, _: &AppKey) -> Result<(), ServiceError> {
         Ok(())
     }
@@ -246,7 +246,7 @@ impl ApplicationStore for KubernetesStore {
 
 /// A watch event from the cluster.
 enum StoreWatchEvent {
-    /// A change to the Applications in one namespace, or in all namespaces if the name is `None`.
+    /// A change to the Applications in one namespace, or in all of them if `None`.
     Applications(Option<String>, ScopeChange),
     Projects(ScopeChange),
 }

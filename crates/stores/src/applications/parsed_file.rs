@@ -1,5 +1,4 @@
-//! Applications, ApplicationSets and projects in a single file. An error only affects the document that
-//! contains it.
+//! Applications, ApplicationSets and projects in a single file. An error only affects its own document.
 
 pub(super) mod incomplete_file;
 
@@ -24,8 +23,8 @@ pub(super) type FileStamp = (std::time::SystemTime, u64, u64);
 /// Result of reading an ApplicationSet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ParsedAppSet {
-    /// Current content or, if it is unreadable, the last readable content. `None` if the ApplicationSet has
-    /// never been readable.
+    /// Current or, if that is unreadable, last readable content. `None` if the ApplicationSet was never
+    /// readable.
     pub appset: Option<ApplicationSet>,
     /// Reason why the content may be outdated.
     pub problem: Option<String>,
@@ -47,7 +46,7 @@ pub struct ParsedFile {
     pub problems: Vec<String>,
     /// Errors of ApplicationSets with unknown names.
     pub appset_problems: Vec<String>,
-    /// True if it can't be determined which Applications an unreadable part of the file contains.
+    /// True if there is no telling which Applications an unreadable part of the file holds.
     pub has_unknown_applications: bool,
     /// True if unreadable parts of the file may contain projects.
     pub can_hide_projects: bool,
@@ -62,8 +61,8 @@ pub fn unreconciled_message(reason: &str, problem: &str) -> String {
     format!("{reason}, so its last valid version remains in effect until this is fixed: {problem}")
 }
 
-/// Returns the message for a document that occurs in two places. Neither is reconciled, because the intended
-/// document isn't known.
+/// Returns the message for a document that occurs in two places. Neither is reconciled, because it isn't
+/// clear which was meant.
 pub(super) fn duplicate_message(first: &str, other: &str) -> String {
     format!(
         "the resource is defined in both {first} and {other}, so it is not managed until one definition is \
@@ -101,7 +100,7 @@ impl ParsedFile {
             Ok(content) => content,
         };
         let (targets, errors) = parse_each(name, &content, &Limits::default());
-        // A file that is being rewritten may be empty or contain only a comment.
+        // A file that is being rewritten may be empty, or hold only a comment.
         if targets.is_empty() && errors.is_empty() && self.has_documents() {
             return self
                 .keep_content(format!("{name}: the file is empty; delete it to remove its applications"));
@@ -183,11 +182,11 @@ impl ParsedFile {
         }
     }
 
-    /// Records unreadable projects. A project with unreadable rules doesn't permit anything.
+    /// Records unreadable projects. A project whose rules can't be read permits nothing.
     fn record_project_errors(&mut self, errors: Vec<ManifestError>) {
         for error in errors {
             let problem = error.to_string();
-            // A name with a slash isn't a project name. The error message contains it in quotes.
+            // A name with a slash, which the error message quotes, isn't a project name.
             if let Some(name) = project_of(&error).filter(|name| !name.ends_with('"')) {
                 self.projects.insert(name.to_owned(), Err(problem.clone()));
             }
@@ -195,8 +194,8 @@ impl ParsedFile {
         }
     }
 
-    /// Keeps the previous content of an unreadable file, in the same way as a control plane that rejects
-    /// invalid content.
+    /// Keeps the previous content of an unreadable file, as a control plane does when it rejects invalid
+    /// content.
     fn keep_content(&mut self, problem: String) {
         for stored in self.applications.values_mut() {
             Arc::make_mut(stored).problem = Some(unreconciled_message("the file is invalid", &problem));
@@ -217,7 +216,7 @@ impl ParsedFile {
         !(self.applications.is_empty() && self.appsets.is_empty() && self.projects.is_empty())
     }
 
-    /// Returns true if the file contains exactly one document and the document is readable.
+    /// Returns true if the file holds exactly one document, which is readable.
     pub fn has_single_document(&self) -> bool {
         let number =
             self.applications.len().saturating_add(self.appsets.len()).saturating_add(self.projects.len());
@@ -318,7 +317,7 @@ fn parse_application(
     }
     let (application, problem) = match argo::read_resource::<Application>(value) {
         Ok(mut application) => {
-            // The controller owns these fields, so ignore their values in files.
+            // The controller owns these fields, so ignore them in files.
             application.status = Default::default();
             let request = application.operation.take();
             let problem =
@@ -356,7 +355,7 @@ fn parse_appset(
 ) -> Result<(AppKey, ParsedAppSet), String> {
     match argo::read_resource::<ApplicationSet>(value) {
         Ok(mut set) => {
-            // The controller owns these fields, so ignore their values in files.
+            // The controller owns these fields, so ignore them in files.
             set.status = Default::default();
             let metadata = &mut set.metadata;
             (metadata.creation_timestamp, metadata.deletion_timestamp) = (None, None);

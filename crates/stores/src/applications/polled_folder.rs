@@ -23,56 +23,53 @@ use super::parsed_file::incomplete_file::MissingDocuments;
 use super::parsed_file::{FileStamp, ParsedFile, duplicate_message};
 use super::projects::{self, ProjectResults};
 
-/// Maximum number of attempts to get the same list of files twice in a row. A list may miss a file that is
-/// being renamed.
+/// Maximum number of attempts to list the same files twice in a row. A listing may miss a file that is being
+/// renamed.
 const LIST_ATTEMPTS_MAX: usize = 4;
-/// Factor by which the grace period is extended while files appear in a folder that was empty before. There
-/// may be many files, and they may appear slowly, so missing content is kept longer.
+/// Factor for the grace period while files appear in a folder that was empty before. There may be many files,
+/// and they may appear slowly.
 const INITIAL_GRACE_FACTOR: u32 = 33;
 
 /// Content that is expected in a folder before any files have been found there.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum InitialContent {
-    /// Not relevant, because the folder contained files in the first poll.
+    /// Irrelevant, because the first poll found files.
     #[default]
     Unset,
-    /// No content is expected, so the poller doesn't wait.
+    /// No content is expected, so there is no need to wait.
     Empty,
-    /// Content is expected, but there are no files. The content may still appear.
+    /// Content is expected, but there are no files yet.
     Missing,
 }
 
-/// Files in a folder, according to the last poll.
+/// Files in a folder as of the last poll.
 #[derive(Default)]
 pub struct PolledFolder {
     folder: PathBuf,
     parsed: BTreeMap<PathBuf, ParsedFile>,
-    /// Missing files, and how long they have been missing. Their content is kept until it is certain that
-    /// they were deleted.
+    /// Missing files, and for how long. Their content is kept until they were certainly deleted.
     missing: BTreeMap<PathBuf, (ParsedFile, Absence)>,
     /// True if the folder itself is unreadable.
     is_unreadable: bool,
-    /// True if the content of some files can't be determined because the files are inaccessible.
+    /// True if some files are inaccessible, so that their content is unknown.
     has_inaccessible_files: bool,
-    /// True if files were removed or renamed while the folder was being listed. Missing files may then still
-    /// exist.
+    /// True if files were removed or renamed during the listing, so that missing files may still exist.
     is_changing: bool,
-    /// True for a folder that belongs to Tidegate. Such a folder may be missing, and only Tidegate changes
-    /// it.
+    /// True for Tidegate's own folder, which may be missing and which only Tidegate changes.
     is_internal: bool,
     /// True if only ApplicationSets are needed.
     has_only_appsets: bool,
     /// Errors about the folder and about inaccessible files.
     problems: Vec<String>,
-    /// Time after which a missing file is considered deleted.
+    /// Time after which a missing file counts as deleted.
     grace_period: Duration,
     /// True once a file has been found.
     has_had_files: bool,
     initial_content: InitialContent,
     /// Device and inode of the folder when files were found in it.
     identity: Option<(u64, u64)>,
-    /// Absence of the documents that weren't in any file at the start. `is_initial_confirmed` is true once it
-    /// is certain that they are absent.
+    /// Absence of the documents that weren't in any file at the start. `is_initial_confirmed` is true once
+    /// that is certain.
     initial_absence: Absence,
     is_initial_confirmed: bool,
 }
@@ -83,8 +80,7 @@ impl PolledFolder {
         Self { folder: folder.to_owned(), grace_period: GRACE_PERIOD, ..Self::default() }
     }
 
-    /// Creates a poller for a folder that belongs to Tidegate. The folder is created together with its first
-    /// file.
+    /// Creates a poller for Tidegate's own folder, which is created together with its first file.
     pub fn new_internal(folder: &Path) -> Self {
         Self { is_internal: true, ..Self::new(folder) }
     }
@@ -101,18 +97,18 @@ impl PolledFolder {
     }
 
     /// Returns true if a second poll has confirmed which files are missing at the start. This requires that
-    /// all files were readable and that no file was being written.
+    /// all files were readable and none was being written.
     pub fn is_initial_confirmed(&self) -> bool {
         self.is_initial_confirmed
     }
 
-    /// Returns true if the folder hasn't contained any files since the first poll. For example, a volume may
-    /// not be mounted yet, or a repository may not be cloned yet.
+    /// Returns true if the folder has had no files since the first poll. A volume may not be mounted yet, or
+    /// a repository not cloned.
     fn has_had_no_files(&self) -> bool {
         !self.has_had_files && !self.is_unreadable && !self.is_internal
     }
 
-    /// If the folder has never contained any files, returns the reason why missing content is kept.
+    /// Returns the reason why missing content is kept, if the folder has never had any files.
     pub fn missing_files_reason(&self) -> Option<String> {
         self.has_had_no_files().then(|| {
             format!(
@@ -123,7 +119,7 @@ impl PolledFolder {
         })
     }
 
-    /// Records that no content is expected, so that the poller doesn't wait for content.
+    /// Records that no content is expected, so that the poller doesn't wait for any.
     pub fn mark_initially_empty(&mut self) {
         self.initial_content = InitialContent::Empty;
     }
@@ -143,18 +139,18 @@ impl PolledFolder {
         self.is_unreadable
     }
 
-    /// Reads the files that have changed. Returns true if anything has changed. `removed` contains files that
-    /// were removed on purpose.
+    /// Reads the files that have changed. Returns true if anything has. `removed` lists files that were
+    /// removed on purpose.
     pub fn poll_files(&mut self, removed: &BTreeMap<PathBuf, AppKey>) -> bool {
         let began = Instant::now();
         let (was_away, was_coming) = (self.is_unreadable, self.has_appearing_files());
         let (found, problems) = self.list_files();
-        // Listing may be slow, so use the time at which it has finished.
+        // Listing may be slow, so take the time after it.
         let now = Instant::now();
         let mut has_changed = was_away != self.is_unreadable || problems != self.problems;
         self.problems = problems;
         match self.is_unreadable {
-            // An unreadable folder doesn't provide any information about its files.
+            // An unreadable folder says nothing about its files.
             true => self.missing.values_mut().for_each(|(_, absence)| absence.reset_undisturbed()),
             false => has_changed |= self.update_missing(&found, removed, began, now),
         }
@@ -199,8 +195,8 @@ impl PolledFolder {
         }
     }
 
-    /// Sets missing files aside, restores files that have come back, and drops files that were definitely
-    /// deleted. Returns true if anything has changed.
+    /// Sets missing files aside, restores those that are back, and drops those that were certainly deleted.
+    /// Returns true if anything has changed.
     fn update_missing(
         &mut self,
         found: &BTreeMap<PathBuf, FileStamp>,
@@ -253,8 +249,8 @@ impl PolledFolder {
         self.parsed.values().chain(self.missing.values().map(|(file, _)| file))
     }
 
-    /// Returns the projects in all files. A missing file's project is included, unless another file now
-    /// contains it.
+    /// Returns the projects in all files. A missing file still counts, unless another file now has its
+    /// project.
     pub fn projects(&self) -> ProjectResults {
         let mut all = ProjectResults::new();
         for (path, file) in &self.parsed {
@@ -268,9 +264,9 @@ impl PolledFolder {
         all
     }
 
-    /// Returns the documents of one kind in all files. If two documents have the same name, the first one is
-    /// used, and `notify` gets an error that contains both paths. A missing file's document is included,
-    /// unless another file now contains it.
+    /// Returns the documents of one kind in all files. If two have the same name, the first is used, and
+    /// `notify` gets an error with both paths. A missing file still counts, unless another file now has its
+    /// document.
     pub fn documents<T: Clone>(
         &self,
         of: impl Fn(&ParsedFile) -> &BTreeMap<AppKey, T>,
@@ -316,7 +312,7 @@ impl PolledFolder {
         fs::metadata(&self.folder).ok().map(|folder| (folder.dev(), folder.ino()))
     }
 
-    /// Returns an error if the folder is empty and isn't the folder that contained files before, for example
+    /// Returns an error if the folder is empty and isn't the folder that had files before, for example
     /// because a volume was unmounted. The poller then waits for missing content again.
     fn replaced_folder_error(&mut self, listed: &FolderListing) -> Option<String> {
         let now = self.identity();
@@ -370,7 +366,7 @@ impl PolledFolder {
                 break;
             }
         }
-        // If the folder was replaced while it was being listed, the list may be incomplete.
+        // If the folder was replaced during the listing, the list may be incomplete.
         listed.is_changing |= self.identity() != before;
         if let Some(problem) = self.replaced_folder_error(&listed) {
             self.is_unreadable = true;
@@ -392,8 +388,8 @@ pub(super) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// Returns the file that contains only this document. A file with other documents must not be deleted. `what`
-/// describes the document, and `also` advises how to delete it manually.
+/// Returns the file that holds only this document. A file with other documents must not be deleted. `what`
+/// describes the document, and `also` says how to delete it manually.
 pub fn find_single_document_file(
     folder: &Path,
     has: impl Fn(&ParsedFile) -> bool,

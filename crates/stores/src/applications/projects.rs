@@ -12,29 +12,29 @@ use tidegate_model::{Gvk, Object};
 /// All projects in the store.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProjectSet {
-    /// Projects, by name. A project that can't be read is replaced with an error.
+    /// Projects, by name. An unreadable project is an error.
     pub projects: ProjectResults,
     /// Reason why any project, including `default`, may be unreadable.
     pub unreadable_reason: Option<String>,
-    /// Reason why more projects may appear soon. Applications wait for a missing project.
+    /// Reason why more projects may appear soon, for which Applications wait.
     pub pending_reason: Option<String>,
 }
 
-/// Projects, by name. A project that can't be read is replaced with an error.
+/// Projects, by name. An unreadable project is an error.
 pub type ProjectResults = BTreeMap<String, Result<Arc<AppProject>, String>>;
 
 /// Kind of the resources.
 pub(super) const KIND: &str = "AppProject";
 
-/// Parses a project. `place` is the project's location, for use in messages.
+/// Parses a project. `place` is its location, for messages.
 pub(super) fn parse_project(value: &Value, place: &str) -> (String, Result<Arc<AppProject>, String>) {
     let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let read = argo::read_resource::<AppProject>(value);
     (name, read.map(Arc::new).map_err(|error| format!("{place}: {error}")))
 }
 
-/// Adds a project whose location is `place`. If two projects have the same name, both are invalid, because
-/// the intended project isn't known.
+/// Adds a project found at `place`. If two projects have the same name, both are invalid, because it isn't
+/// clear which was meant.
 pub(super) fn add_project(
     all: &mut ProjectResults,
     name: String,
@@ -46,8 +46,8 @@ pub(super) fn add_project(
     all.insert(name, project);
 }
 
-/// Returns the projects in all files. `problems` explains why projects may be unreadable, and
-/// `pending_reason` explains why more projects may appear soon.
+/// Returns the projects in all files. `problems` are reasons why projects may be unreadable, and
+/// `pending_reason` is the reason why more may appear soon.
 pub(super) fn projects_from_files(
     projects: ProjectResults,
     problems: Option<&[String]>,
@@ -63,8 +63,8 @@ pub(super) fn scope(namespace: &str) -> Scope {
     Scope { gvk, namespace: Some(namespace.to_owned()), detail: Detail::Full }
 }
 
-/// Applies a watch event. Returns all projects if any of them has changed. If the cluster doesn't have the
-/// kind, there are no projects. If the cluster doesn't respond, the previous projects are kept.
+/// Applies a watch event. Returns all projects if any has changed. Without the kind in the cluster, there are
+/// no projects. If the cluster doesn't respond, the previous projects are kept.
 pub(super) fn apply_event(known: &mut Option<ProjectResults>, what: ScopeChange) -> Option<ProjectSet> {
     let before = known.clone();
     let insert = |known: &mut Option<ProjectResults>, object: &Object| {

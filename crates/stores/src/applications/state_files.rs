@@ -38,8 +38,8 @@ impl StateFile for Application {
     }
 }
 
-/// The whole ApplicationSet is persisted, including credentials. The ApplicationSet is needed for work that
-/// remains after its document was deleted.
+/// The whole ApplicationSet, including credentials, because there may be work left after its document is
+/// gone.
 impl StateFile for ApplicationSet {
     const NOUN: &'static str = "ApplicationSet";
 
@@ -57,13 +57,13 @@ const OWNER_ONLY: u32 = 0o600;
 /// Extension of files that are being written.
 const TEMPORARY_EXTENSION: &str = "new";
 
-/// Returns an Application's or ApplicationSet's file. Names can't contain `_`, so the file names are unique.
+/// Returns the file of an Application or ApplicationSet. Names can't contain `_`, so the file names are
+/// unique.
 pub fn state_path(folder: &Path, key: &AppKey) -> PathBuf {
     folder.join(format!("{}_{}.json", key.namespace, key.name))
 }
 
-/// Writes to a temporary file and then renames it, so that a crash leaves either the old content or the new
-/// content.
+/// Writes to a temporary file and renames it, so that a crash leaves either the old or the new content.
 pub fn write<T: StateFile>(disk: &dyn Disk, folder: &Path, state: &T) -> Result<(), ServiceError> {
     let path = state_path(folder, &state.key());
     let beside = path.with_extension(TEMPORARY_EXTENSION);
@@ -76,7 +76,7 @@ pub fn write<T: StateFile>(disk: &dyn Disk, folder: &Path, state: &T) -> Result<
     write().map_err(|source| ServiceError::Io { action: "write", path: path.clone(), source })
 }
 
-/// Removes a file, if it exists. The removal is durable when this function returns.
+/// Removes a file, if it exists. The removal is durable once this returns.
 pub fn remove(disk: &dyn Disk, folder: &Path, key: &AppKey) -> Result<(), ServiceError> {
     let path = state_path(folder, key);
     match disk.remove(&path).and_then(|()| disk.sync_folder(folder)) {
@@ -87,7 +87,7 @@ pub fn remove(disk: &dyn Disk, folder: &Path, key: &AppKey) -> Result<(), Servic
     }
 }
 
-/// Reads a file. Returns `None` and logs a warning if it is unreadable.
+/// Reads a file. If it is unreadable, logs a warning and returns `None`.
 pub fn read<T: StateFile>(path: &Path) -> Option<T> {
     let content = match fs::read(path) {
         Ok(content) => content,
@@ -105,7 +105,7 @@ pub fn read<T: StateFile>(path: &Path) -> Option<T> {
         .ok()
 }
 
-/// Moves damaged files aside, so that their content isn't lost. Returns their new paths.
+/// Moves damaged files aside rather than losing their content. Returns their new paths.
 pub fn set_damaged_aside<T: StateFile>(disk: &dyn Disk, folder: &Path) -> BTreeMap<PathBuf, String> {
     let paths = state_paths(folder).unwrap_or_default();
     let damaged = paths.into_iter().filter_map(|path| Some((content_error::<T>(&path)?, path)));
@@ -156,7 +156,7 @@ fn move_aside(disk: &dyn Disk, path: &Path, problem: &str) -> String {
     format!("the stored status was damaged ({problem}); {outcome}")
 }
 
-/// Returns the persisted state of all Applications, sorted by name. Works even if no service is running.
+/// Returns the persisted state of all Applications, sorted by name. No service needs to be running.
 pub fn read_applications(folder: &Path) -> Result<Vec<Application>, ServiceError> {
     read_all(folder)
 }

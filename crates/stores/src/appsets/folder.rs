@@ -1,6 +1,6 @@
-//! ApplicationSets in a folder of YAML files that also contains Applications. Only users write to these
-//! files. The metadata and status that Kubernetes would store are in the state directory. An ApplicationSet
-//! whose document was removed exists until its deletion has finished.
+//! ApplicationSets in a folder of YAML files, alongside Applications. Only users write to these files. The
+//! metadata and status that Kubernetes would keep are in the state directory. If a document is removed, its
+//! ApplicationSet exists until its deletion has finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -35,8 +35,8 @@ pub struct FolderAppSetStore {
 }
 
 impl FolderAppSetStore {
-    /// Opens the ApplicationSets in the same folder as the given Applications. Their metadata and status are
-    /// stored in `state_folder`.
+    /// Opens the ApplicationSets in the same folder as these Applications. Their metadata and status are kept
+    /// in `state_folder`.
     pub fn open(applications: &FolderStore, state_folder: PathBuf) -> Self {
         let disk = Arc::clone(&applications.disk);
         let state = Arc::new(StateStore::new(disk, state_folder.clone()));
@@ -93,8 +93,8 @@ impl AppSetStore for FolderAppSetStore {
         self.change_state(set, move |stored| stored.status = status).await
     }
 
-    /// Doesn't remove the refresh annotation, because the annotation is part of a user's document. Each
-    /// reported change to the ApplicationSet triggers a refresh instead.
+    /// Leaves the refresh annotation alone, because it is part of a user's document. Each reported change to
+    /// the ApplicationSet triggers a refresh instead.
     async fn write_finalizer(&self, set: &ApplicationSet) -> Result<(), ServiceError> {
         let desired = set.metadata.finalizers.clone();
         let marked = move |stored: &mut ApplicationSet| {
@@ -170,8 +170,8 @@ impl AppSetStore for FolderAppSetStore {
         run_blocking(self.folder.clone(), move || own_document_path(&folder, &key)).await.is_ok()
     }
 
-    /// Removes the state only if the ApplicationSet is being deleted, because a different ApplicationSet may
-    /// already have the same name.
+    /// Removes the state only if the ApplicationSet is being deleted, because its name may already have been
+    /// reused.
     async fn remove_state(&self, key: &AppKey) -> Result<(), ServiceError> {
         let (state, key) = (Arc::clone(&self.state), key.clone());
         let forget = move || {
@@ -206,7 +206,7 @@ impl AppSetStore for FolderAppSetStore {
     }
 }
 
-/// Returns an ApplicationSet's file if it doesn't contain any other documents.
+/// Returns an ApplicationSet's file if it has no other documents.
 fn own_document_path(folder: &Path, key: &AppKey) -> Result<PathBuf, ServiceError> {
     let what = format!("ApplicationSet {key}");
     find_single_document_file(folder, |file| file.appsets.contains_key(key), &what, "")
@@ -219,11 +219,10 @@ fn is_own_finalizer(finalizer: &str) -> bool {
 struct Watcher {
     files: PolledFolder,
     state: Arc<StateStore>,
-    /// ApplicationSets that have been reported, without their status, which comes from their actors.
+    /// ApplicationSets as reported, without their status, which comes from their actors.
     reported: BTreeMap<AppKey, StoredAppSet>,
     problems: Vec<String>,
-    /// Value of the stored state's change counter when the whole state was last reported. `None` if part of
-    /// the state couldn't be reported.
+    /// Change counter of the stored state when all of it was last reported. `None` if some of it couldn't be.
     reported_changes: Option<u64>,
     /// True if another search for missing documents is required.
     is_unconfirmed: bool,
@@ -261,7 +260,7 @@ impl Watcher {
             && self.reported_changes == self.state.with(|all| Ok(all.changes())).ok()
     }
 
-    /// Returns the events since the last time the state was read.
+    /// Returns the events since the state was last read.
     fn read_events(&mut self) -> Vec<AppSetEvent> {
         let removed = self.removed.take();
         let has_changed = self.files.poll_files(&removed);
@@ -280,7 +279,7 @@ impl Watcher {
         let mut problems = self.files.problems();
         for file in self.files.parsed_files() {
             problems.extend(file.appset_problems.iter().cloned());
-            // An unreadable document may contain an ApplicationSet.
+            // An unreadable document may be an ApplicationSet.
             problems.extend(file.problems.iter().filter(|_| file.has_unknown_applications).cloned());
         }
         let twice = |read: &mut ParsedAppSet, problem| read.problem = read.problem.take().or(Some(problem));
@@ -303,7 +302,7 @@ impl Watcher {
                 merged.problems.splice(0..0, problems);
                 self.collect_events(merged)
             }
-            // Without the stored state, report nothing, because an ApplicationSet's identity determines which
+            // Without the stored state, report nothing, because an ApplicationSet's identity decides which
             // Applications it owns.
             Err(error) => {
                 problems.push(error.to_string());
@@ -354,8 +353,8 @@ enum UncertaintyReason {
 }
 
 impl UncertaintyReason {
-    /// Returns the reason why an ApplicationSet's document may still exist. A document that a command has
-    /// removed definitely doesn't exist.
+    /// Returns the reason why an ApplicationSet's document may still exist. If a command removed it, it
+    /// certainly doesn't.
     fn reason_for(&self, stored: &ApplicationSet) -> Option<&str> {
         let metadata = &stored.metadata;
         let is_orphaned = || metadata.finalizers.iter().any(|one| one == ORPHAN_FINALIZER);
@@ -368,9 +367,9 @@ impl UncertaintyReason {
     }
 }
 
-/// Merges the documents with the stored state. `hidden` is the reason why some documents may currently be
-/// hidden. If an ApplicationSet's document is no longer in `present_keys`, the ApplicationSet may have been
-/// deleted, so changes to it don't take effect.
+/// Merges the documents with the stored state. `hidden` is the reason why some documents may be hidden at the
+/// moment. An ApplicationSet whose document isn't in `present_keys` may have been deleted, so changes to it
+/// don't take effect.
 fn merge_documents(
     all: &mut StateTable,
     mut documents: BTreeMap<AppKey, ParsedAppSet>,
@@ -401,8 +400,8 @@ fn merge_documents(
     merged
 }
 
-/// Returns an ApplicationSet's current state, and the reason why it may differ from the document. If the
-/// ApplicationSet has never been readable, returns only the problem, as an error.
+/// Returns an ApplicationSet's current state, and the reason why it may differ from the document. If it was
+/// never readable, the error is the problem.
 fn resolve_state(
     stored: Option<&ApplicationSet>,
     document: Option<ParsedAppSet>,
@@ -458,8 +457,8 @@ fn update_from_document(stored: ApplicationSet, document: ApplicationSet) -> App
     retry::carry_over_retry(&stored, &mut set);
     let before = stored.metadata;
     (set.metadata.uid, set.metadata.creation_timestamp) = (before.uid, before.creation_timestamp);
-    // Drop the orphan finalizer, which takes effect only once the file has been deleted. The process that set
-    // the finalizer crashed before it removed the file.
+    // Drop the orphan finalizer, which takes effect only once the file is deleted. The process that set it
+    // crashed before that.
     for own in before.finalizers.into_iter().filter(|one| one == RESOURCES_FINALIZER) {
         if !set.metadata.finalizers.contains(&own) {
             set.metadata.finalizers.push(own);

@@ -1,5 +1,4 @@
-//! Stored state of the ApplicationSets in a folder: their identity, finalizers and status. The state is in
-//! the state directory.
+//! Identity, finalizers and status of the ApplicationSets in a folder, stored in the state directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,8 +16,7 @@ use crate::applications::state_files;
 /// Kubernetes finalizer on an ApplicationSet whose Applications must outlive it.
 pub(super) const ORPHAN_FINALIZER: &str = "orphan";
 
-/// Stored state of all ApplicationSets. Access is exclusive, and the state in memory always matches the state
-/// on disk.
+/// Stored state of all ApplicationSets. Access is exclusive, and memory and disk always match.
 pub(super) struct StateStore {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
@@ -32,7 +30,7 @@ pub(super) struct StateTable {
     appsets: BTreeMap<AppKey, ApplicationSet>,
     /// Counter that is incremented on each change.
     changes: u64,
-    /// Damaged files, each with the path that it was moved to.
+    /// Damaged files, each with the path it was moved to.
     lost: BTreeMap<PathBuf, String>,
 }
 
@@ -56,8 +54,8 @@ impl StateStore {
         }
     }
 
-    /// Changes an ApplicationSet's stored state. Does nothing if the ApplicationSet isn't stored or if a
-    /// different ApplicationSet now has its name.
+    /// Changes an ApplicationSet's stored state. Does nothing if there is none, or if a different
+    /// ApplicationSet now has its name.
     pub fn change(
         &self,
         set: &ApplicationSet,
@@ -111,9 +109,8 @@ impl StateTable {
         Ok(())
     }
 
-    /// Removes an ApplicationSet's document. From then on, the ApplicationSet is being deleted, even if the
-    /// process crashes. The orphan setting and the requester are stored before the document is removed, and
-    /// take effect with its removal.
+    /// Removes an ApplicationSet's document. From then on it is being deleted, even if the process crashes.
+    /// The orphan setting and the requester are stored first, and take effect with the removal.
     pub fn delete(
         &mut self,
         set: &ApplicationSet,
@@ -149,12 +146,12 @@ impl StateTable {
         })
     }
 
-    /// Takes the path that an ApplicationSet's damaged state was moved to, so that it is reported only once.
+    /// Takes the path that an ApplicationSet's damaged state was moved to, so that it is only reported once.
     pub fn take_lost(&mut self, key: &AppKey) -> Option<String> {
         self.lost.remove(&state_files::state_path(&self.folder, key))
     }
 
-    /// Returns the damaged states of ApplicationSets that don't have documents.
+    /// Returns the damaged states of ApplicationSets without documents.
     pub fn lost_states(&self) -> impl Iterator<Item = String> {
         self.lost.iter().map(|(path, problem)| format!("{}: {problem}", path.display()))
     }

@@ -51,7 +51,8 @@ pub fn config_map(name: &str, wave: usize) -> String {
     )
 }
 
-/// Returns a custom resource of one of two alternating kinds, so that each resource is a separate kind group.
+/// Returns a custom resource of one of two alternating kinds, so that each resource is a kind group of its
+/// own.
 pub fn alternating_resource(name: &str, wave: usize, number: usize) -> String {
     let kind = if number.is_multiple_of(2) { "Ping" } else { "Pong" };
     format!(

@@ -9,7 +9,7 @@ use crate::fixtures::{
 
 const WAVES: usize = 20;
 
-/// Returns the number of flushes per wave: the additional flushes for `WAVES` more waves, divided by `WAVES`.
+/// Returns the number of flushes per wave: the extra flushes for `WAVES` more waves, divided by `WAVES`.
 fn measure_flushes(width: usize, make: fn(&str, usize) -> String) -> f64 {
     let count = |waves: usize| {
         let folder = tempfile::tempdir().unwrap();

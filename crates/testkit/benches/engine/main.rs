@@ -1,8 +1,8 @@
 //! The figures of BENCHMARKS.md: `cargo bench` prints them as a Markdown table.
 //!
 //! This is a plain program without a statistics harness, because the longest measurements take seconds, and
-//! some don't measure time. Each measurement runs in its own process, so that measurements don't share memory
-//! or caches. `cargo bench -- memory` runs only the measurements whose names contain `memory`.
+//! some don't measure time. Each measurement runs in a process of its own, so that they don't share memory or
+//! caches. `cargo bench -- memory` runs only the measurements whose names contain `memory`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may panic")]
 #![allow(clippy::indexing_slicing, clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -18,7 +18,7 @@ mod volume;
 
 use std::process::Command;
 
-/// The allocator of released binaries, because the measurements include memory.
+/// The allocator of released binaries, since memory is measured too.
 #[cfg(all(feature = "jemalloc", target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -53,7 +53,7 @@ const MEASUREMENTS: [Measurement; 8] = [
     ("volume", volume::measure),
 ];
 
-/// Environment variable with the name of the only measurement that a child process runs.
+/// Names the only measurement for a child process to run.
 const ONLY: &str = "TIDEGATE_BENCH_ONLY";
 
 fn main() {

@@ -1,4 +1,4 @@
-//! A wave whose objects become ready one after another. The time must grow linearly with their number.
+//! A wave whose objects become ready one by one. The time must grow linearly with their number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::throughput::process_cpu_time;
 
 const RUNS: usize = 3;
 
-/// Start of the virtual time. Each object becomes ready a millisecond after the previous object. The measured
-/// value is the processor time of the engine and the cluster.
+/// Start of the virtual time. Each object becomes ready a millisecond after the one before. The CPU time of
+/// the engine and the cluster is measured.
 const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// Delay between an object's apply and the first readiness. By then, all objects have been applied.
+/// Delay between an object's apply and the first readiness. By then, everything has been applied.
 const FIRST_READY_AFTER: usize = 60_000;
 
 fn manifests(width: usize) -> String {
@@ -30,7 +30,7 @@ fn manifests(width: usize) -> String {
     servers.chain([config_map("after-them", 1)]).collect()
 }
 
-/// Returns the processor time between the apply of the last object and the end.
+/// Returns the CPU time between the apply of the last object and the end.
 fn measure_run(width: usize) -> Duration {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

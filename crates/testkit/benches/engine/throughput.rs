@@ -19,11 +19,11 @@ const RUNS: usize = 5;
 /// Figures of one run.
 struct RunTimes {
     total: Duration,
-    /// Processor time of the whole process, including the cluster.
+    /// CPU time of the whole process, including the cluster.
     cpu: Duration,
     /// Time until the last plan was complete.
     planned: Duration,
-    /// Time from the opening of the first wave: after reading the cluster, planning and the dry run.
+    /// Time from the start of the first wave, after reading the cluster, planning and the dry run.
     waves: Duration,
     log: LogStats,
 }
@@ -32,7 +32,7 @@ struct RunTimes {
 pub fn process_cpu_time() -> Duration {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let of_thread = |folder: std::path::PathBuf| {
-        // The thread may end before its file is read.
+        // The thread may exit before its file is read.
         let text = std::fs::read_to_string(folder.join("schedstat")).unwrap_or_default();
         text.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
     };

@@ -1,5 +1,4 @@
-//! Peak memory of syncs with many objects. The measured process is the command itself, with the simulated
-//! cluster.
+//! Peak memory of syncs with many objects, measured on the command itself with the simulated cluster.
 
 use std::fs;
 use std::path::{Path, PathBuf};

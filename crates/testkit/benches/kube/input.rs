@@ -16,7 +16,7 @@ pub struct Manifests {
 const FILES: usize = 10;
 
 impl Manifests {
-    /// Writes `count` ConfigMaps, distributed over the given number of waves.
+    /// Writes `count` ConfigMaps, spread over this many waves.
     pub fn write(folder: &Path, count: usize, waves: usize) -> Self {
         fs::create_dir_all(folder).unwrap();
         let per_file = count / FILES;
@@ -46,7 +46,7 @@ fn config_map(number: usize, waves: usize, per_file: usize) -> Value {
     })
 }
 
-/// Returns the object as YAML with all strings in JSON quotes.
+/// Returns the object as YAML, with all strings in JSON quotes.
 fn format_yaml(object: &Value) -> String {
     let mut text = String::new();
     for (name, value) in object.as_object().unwrap() {

@@ -1,5 +1,5 @@
-//! Lower bound for any program: one server-side apply per object, 16 at a time, on a single HTTP/2
-//! connection. The time doesn't include reads, persistence, comparisons, waits or reading files.
+//! Lower bound for any program: a server-side apply per object, 16 at a time, on a single HTTP/2 connection.
+//! Reads, persistence, comparisons, waits and reading files aren't included.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ const CONCURRENT_REQUESTS: usize = 16;
 
 type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// Applies all objects, optionally after a dry run of all objects. The time includes a new connection.
+/// Applies all objects, optionally after a dry run of all of them. The time includes connecting.
 pub fn apply_all(kubeconfig: &Path, namespace: &str, manifests: &Manifests, dry_run: bool) -> Duration {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let token = bearer_token(kubeconfig);

@@ -33,7 +33,7 @@ fn write_appset(fleet: &Fleet) {
     fs::write(fleet.apps().join("set.yaml"), set.to_string()).unwrap();
 }
 
-/// Creates all Applications, and then syncs them to another commit.
+/// Creates all Applications, then syncs them to another commit.
 fn measure_change(fleet: &Fleet) -> Cost {
     let service = RunningService::simulated(fleet, &["--refresh-every", "0s"]);
     let number = fleet.application_count;
@@ -111,7 +111,7 @@ pub fn measure_refresh(number: usize) -> Vec<Line> {
         service.wait_until_idle();
         cost
     };
-    // The first refresh sends additional requests, because it starts the watches.
+    // The first refresh sends extra requests, because it starts the watches.
     let first = compare();
     compare();
     let before = modification_times(&fleet.path().join("state"));

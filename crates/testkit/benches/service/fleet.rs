@@ -1,4 +1,4 @@
-//! Many Applications that share a repository. Each has its own folder with four ConfigMaps.
+//! Many Applications that share a repository, each with a folder of four ConfigMaps.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,8 +43,8 @@ pub fn program_path() -> PathBuf {
 impl Fleet {
     /// Creates a repository with a folder for each Application, but without Applications.
     pub fn new(application_count: usize) -> Self {
-        // The folder is next to the build output, because a temporary folder may be in memory, where syncing
-        // to disk costs nothing.
+        // Next to the build output, because a temporary folder may be in memory, where syncing to disk costs
+        // nothing.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let fleet = Self { folder, application_count };
         fs::create_dir_all(fleet.path().join("apps")).unwrap();
@@ -75,7 +75,7 @@ impl Fleet {
         command
     }
 
-    /// Writes another version of an Application's manifests, with the given annotations on each object.
+    /// Writes another version of an Application's manifests, with these annotations on each object.
     pub fn write_manifests(&self, at: usize, version: usize, annotations: &str) {
         let folder = self.repository().join(application_name(at));
         fs::create_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! Applications as resources in a real control plane. Their objects are deployed to the same control plane.
+//! Applications as resources in a real control plane, which their objects are deployed to as well.
 
 use std::process::Stdio;
 use std::thread;
@@ -28,8 +28,8 @@ struct Environment {
 }
 
 impl Environment {
-    /// Starts the control plane without controllers and nodes, because ConfigMaps don't need them and they
-    /// would use processor time.
+    /// Starts the control plane without controllers and nodes: ConfigMaps don't need them, and they would use
+    /// CPU time.
     fn start(number: usize) -> Self {
         let options = Options { has_nodes: false, has_controllers: false, ..Options::default() };
         let control_plane = ControlPlane::start(options).unwrap_or_else(|error| panic!("{error}"));

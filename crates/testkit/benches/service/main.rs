@@ -1,6 +1,6 @@
 //! The figures of a service in BENCHMARKS.md: `tidegate serve` measured from outside. Each time is the time
-//! between two states of its API. The kernel reports processor time and memory. The cluster counts requests
-//! and writes.
+//! between two states of its API. The kernel reports CPU time and memory, and the cluster counts requests and
+//! writes.
 //!
 //! `cargo bench --bench service -- rollout storm` runs only the measurements `rollout` and `storm`. A number
 //! after `=` sets the number of Applications (`kube=200`). `TIDEGATE_BENCH_PROGRAM` is the path of another

@@ -17,7 +17,7 @@ use crate::{Line, format_seconds};
 /// Number of opened views, and number of changed rows.
 const REPETITIONS: usize = 10;
 
-/// Script that runs before the page. It records when the first rows become visible, and when a row changes.
+/// Runs before the page. Records when the first rows become visible, and when a row changes.
 const WATCH_SCRIPT: &str = "
     window.seen = {};
     const painted = (then) => requestAnimationFrame(() => setTimeout(then, 0));
@@ -37,7 +37,8 @@ const WATCH_SCRIPT: &str = "
     }).observe(document, {subtree: true, childList: true, characterData: true});
 ";
 
-/// Measures the list, the updates of its rows, and the memory after all rows were visible and have changed.
+/// Measures the list, the updates of its rows, and the memory once all rows have been visible and have
+/// changed.
 pub fn measure_page(number: usize) -> Vec<Line> {
     if let Some(missing) = missing_requirement() {
         panic!("{missing}");
@@ -95,7 +96,7 @@ fn open_watched(url: &str) -> Browser {
     browser
 }
 
-/// Returns the milliseconds from opening the address to visible rows.
+/// Returns the milliseconds from opening the URL to visible rows.
 fn measure_first_view(browser: &Browser) -> f64 {
     browser.open("/");
     browser.wait_until("window.shown").as_f64().unwrap()
@@ -127,8 +128,8 @@ fn measure_row_updates(fleet: &Fleet, service: &RunningService, browser: &Browse
     all
 }
 
-/// Listens for events. For each changed Application, sends the time in milliseconds at which this subscriber
-/// received the event.
+/// Listens for events. For each changed Application, sends the time in milliseconds at which the event
+/// arrived here.
 fn listen_for_events(service: &RunningService) -> Receiver<(f64, Value)> {
     let mut stream = TcpStream::connect(service.address()).unwrap();
     write!(stream, "GET /api/v1/events HTTP/1.0\r\nhost: localhost\r\n\r\n").unwrap();
@@ -146,7 +147,7 @@ fn listen_for_events(service: &RunningService) -> Receiver<(f64, Value)> {
     take
 }
 
-/// Scrolls through the whole list screen by screen, and waits for the rows of each screen.
+/// Scrolls through the whole list screen by screen, waiting for the rows each time.
 fn scroll_through(browser: &Browser, number: usize) {
     browser.run_async(
         "let top = 0;
@@ -165,7 +166,7 @@ fn scroll_through(browser: &Browser, number: usize) {
     browser.wait_until(&format!("document.querySelector('[data-key=\"{last}\"]')"));
 }
 
-/// Returns the script memory of the tab in bytes, after garbage collection.
+/// Returns the tab's script memory in bytes, after garbage collection.
 fn script_memory(browser: &Browser) -> f64 {
     browser.send_command("HeapProfiler.collectGarbage", json!({}));
     browser.send_command("Runtime.getHeapUsage", json!({}))["usedSize"].as_f64().unwrap()

@@ -11,11 +11,11 @@ use serde_json::json;
 
 use crate::fleet::Fleet;
 
-/// Minimum poll interval, because each poll costs the service time.
+/// Minimum polling interval, because each poll costs the service time.
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(250);
 /// Minimum ratio of the interval to the duration of a poll.
 const POLL_INTERVAL_RATIO: u32 = 20;
-/// Maximum poll interval, so that a service that is busy for a moment is still polled in time.
+/// Maximum polling interval, so that a service that is busy for a moment is still polled in time.
 const POLL_INTERVAL_MAX: Duration = Duration::from_secs(2);
 /// Maximum time to wait until the service is idle.
 const IDLE_PERIOD: Duration = Duration::from_secs(40);
@@ -78,7 +78,7 @@ impl RunningService {
             }
         }
         let startup_time = started.elapsed();
-        // Drains the service's output, so that the service doesn't block.
+        // Drain the service's output so that it doesn't block.
         thread::spawn(move || lines.for_each(drop));
         Self { child, address, startup_time }
     }
@@ -123,7 +123,7 @@ impl RunningService {
         shown
     }
 
-    /// Waits for a state. Returns the cost since the start of the period.
+    /// Waits for a state, and returns the cost since the start of the period.
     pub fn wait_until(
         &self,
         (started, processor): (Instant, Duration),
@@ -142,8 +142,8 @@ impl RunningService {
         }
     }
 
-    /// Waits until the service is idle, which means that it uses almost no processor time for five seconds.
-    /// The wait is limited, because log cleanup takes minutes after a storm.
+    /// Waits until the service is idle, using almost no CPU time for five seconds. The wait is limited,
+    /// because log cleanup takes minutes after a storm.
     pub fn wait_until_idle(&self) {
         let started = Instant::now();
         let mut before = self.cpu_time();
@@ -192,7 +192,7 @@ impl RunningService {
         line.trim().trim_end_matches("kB").trim().parse().unwrap()
     }
 
-    /// Stops the service with a signal and waits for its exit.
+    /// Stops the service with a signal and waits for it to exit.
     pub fn stop(mut self) {
         let kill = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
         assert!(kill.success());
@@ -208,7 +208,7 @@ impl RunningService {
 
 impl Drop for RunningService {
     fn drop(&mut self) {
-        // An error means that the service has already exited. It is still running only if a measurement was
+        // An error means that the service has already exited. It still runs only if a measurement was
         // aborted.
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -9,11 +9,11 @@ use crate::service::RunningService;
 use crate::{Line, format_per_item, format_seconds};
 
 const IDLE: Duration = Duration::from_secs(30);
-/// Time after which unused comparison data has been dropped and the allocator has returned its memory. The
-/// data is dropped within a minute.
+/// Time after which unused comparison data has been dropped (within a minute) and the allocator has returned
+/// its memory.
 const CACHE_DROPPED_AFTER: Duration = Duration::from_secs(90);
 
-/// Syncs all Applications, leaves them idle, and changes them with one commit.
+/// Syncs all Applications, leaves them idle, then changes them all with a single commit.
 pub fn measure_storm(number: usize) -> Vec<Line> {
     let fleet = Fleet::new(number);
     fleet.write_applications(Policy::Automated);
@@ -33,7 +33,7 @@ pub fn measure_storm(number: usize) -> Vec<Line> {
     service.wait_until_idle();
     let writes = OBJECTS * number;
     service.stop();
-    // Measure the memory with and without Applications. The cluster and the log are the same in both cases.
+    // Measure the memory with and without Applications. Cluster and log are the same both times.
     let with = measure_resident(&fleet, number);
     fs::remove_dir_all(fleet.apps()).unwrap();
     fs::create_dir(fleet.apps()).unwrap();

@@ -18,7 +18,7 @@ impl User {
     pub const ENGINE: &User = &User(std::borrow::Cow::Borrowed("engine"));
     /// kube-controller-manager and the simulated nodes.
     pub const CONTROLLERS: &User = &User(std::borrow::Cow::Borrowed("controllers"));
-    /// The test itself, which acts like another user and has all permissions.
+    /// The test itself, acting as another user with all permissions.
     pub const OBSERVER: &User = &User(std::borrow::Cow::Borrowed("observer"));
 
     /// Returns the user name.
@@ -26,7 +26,7 @@ impl User {
         &self.0
     }
 
-    /// Returns a user without permissions. A role must grant them.
+    /// Returns a user without permissions. They must be granted by a role.
     pub(super) fn without_rights(number: usize) -> Self {
         Self(format!("limited-{number:02}").into())
     }
@@ -46,7 +46,7 @@ fn all_users() -> impl Iterator<Item = User> {
         .chain((0..USERS_WITHOUT_RIGHTS).map(User::without_rights))
 }
 
-/// Folder and address of the control plane, for access to the API server.
+/// Folder and URL of the control plane, for access to the API server.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     pub(super) folder: PathBuf,
@@ -72,8 +72,8 @@ impl Access {
         self.write_file("service-accounts.pub", key.public_key_pem().as_bytes())
     }
 
-    /// Writes a kubeconfig for each user, once the API server has created its certificate. Every file
-    /// contains all users as contexts. The file's own user is the current context.
+    /// Writes a kubeconfig for each user, once the API server has created its certificate. Every file has all
+    /// users as contexts, with its own user as the current one.
     pub(super) fn write_kubeconfigs(&self) -> Result<(), KubeError> {
         let users: Vec<Value> =
             all_users().map(|user| json!({"name": user.name(), "user": {"token": user.token()}})).collect();
@@ -132,7 +132,7 @@ pub(super) async fn grant_all(controllers: &ApiClient) -> Result<(), KubeError> 
     Ok(())
 }
 
-/// Grants a user a role with the given rules, in one namespace or in the whole cluster.
+/// Grants a user a role with these rules, in a namespace or in the whole cluster.
 pub(super) async fn grant(
     controllers: &ApiClient,
     user: &User,

@@ -12,13 +12,13 @@ use tokio::time::{sleep, timeout};
 
 use super::error::{CallError, KubeError};
 
-/// Polling interval for [`ApiClient::wait_until`]. Several tests use the server at the same time, and on two
-/// cores, polling slows down the other tests.
+/// Polling interval of [`ApiClient::wait_until`]. Several tests share the server, and on two cores, polling
+/// slows down the others.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum time that [`ApiClient::wait_until`] waits.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Client that sends requests as a specific user. Can be used only in the runtime in which it was created.
+/// Client that sends requests as a particular user. It only works in the runtime in which it was created.
 #[derive(Clone)]
 pub struct ApiClient {
     client: Client,
@@ -35,7 +35,7 @@ impl ApiClient {
         Ok(Self { client: Client::try_from(config).map_err(failed)? })
     }
 
-    /// Returns the underlying client for requests that this type doesn't support.
+    /// Returns the underlying client, for requests that this type doesn't support.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -45,7 +45,7 @@ impl ApiClient {
         self.send(Method::GET, path, "application/json", &Value::Null).await
     }
 
-    /// Reads an object. Returns `None` if the object doesn't exist.
+    /// Reads an object. Returns `None` if it doesn't exist.
     pub async fn find(&self, path: &str) -> Result<Option<Value>, CallError> {
         match self.get(path).await {
             Ok(found) => Ok(Some(found)),
@@ -69,12 +69,12 @@ impl ApiClient {
         self.send(Method::PATCH, path, "application/merge-patch+json", body).await
     }
 
-    /// Runs a server-side apply. The path contains the field manager: `?fieldManager=me`.
+    /// Runs a server-side apply. The path has the field manager: `?fieldManager=me`.
     pub async fn apply(&self, path: &str, body: &Value) -> Result<Value, CallError> {
         self.send(Method::PATCH, path, "application/apply-patch+yaml", body).await
     }
 
-    /// Deletes an object. `options` contains the `DeleteOptions`.
+    /// Deletes an object. `options` are the `DeleteOptions`.
     pub async fn delete(&self, path: &str, options: &Value) -> Result<Value, CallError> {
         self.send(Method::DELETE, path, "application/json", options).await
     }
@@ -85,8 +85,8 @@ impl ApiClient {
         self.client.request_text(request).await.map_err(|error| call_error(&Method::GET, path, &error))
     }
 
-    /// Waits until the object at a path satisfies a predicate, and returns the object. The object may be
-    /// absent at first. Panics after ten minutes.
+    /// Waits until the object at a path satisfies a predicate, and returns it. It may be absent at first.
+    /// Panics after ten minutes.
     pub async fn wait_until(&self, path: &str, request: impl Fn(Option<&Value>) -> bool) -> Option<Value> {
         let mut last = None;
         let looking = async {

@@ -26,8 +26,8 @@ pub struct AssetInventory {
 }
 
 impl Assets {
-    /// Finds the oldest version that is installed on this machine. If no version is installed,
-    /// [`KubeError::NoAssets`] contains instructions.
+    /// Finds the oldest version installed on this machine. If there is none, [`KubeError::NoAssets`] has
+    /// instructions.
     pub fn find() -> Result<Self, KubeError> {
         let AssetInventory { available, instructions: advice, .. } = AssetInventory::find()?;
         available.into_iter().next().ok_or(KubeError::NoAssets(advice))
@@ -54,7 +54,7 @@ impl AssetInventory {
         let failed = |why| KubeError::Program { program: script.display().to_string(), why };
         let output = Command::new(&script).output().map_err(failed)?;
         let instructions = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        // With exit code 1, the script reports that no version was found. Any other code is an error.
+        // The script exits with 1 if no version was found. Any other code is an error.
         if !matches!(output.status.code(), Some(0 | 1)) {
             return Err(failed(io::Error::other(instructions)));
         }

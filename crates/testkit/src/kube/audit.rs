@@ -27,11 +27,11 @@ pub struct AuditEvent {
     pub operation: Option<String>,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: String,
-    /// API group; empty for the core API and for paths that are not resources.
+    /// API group. Empty for the core API and for paths that aren't resources.
     pub group: String,
     /// Plural name of the kind.
     pub resource: String,
-    /// Subresource, such as `status` or `binding`; empty if there is none.
+    /// Subresource, such as `status` or `binding`. Empty if there is none.
     pub subresource: String,
     /// Kind, or the plural name if the kind is no longer known.
     pub kind: String,
@@ -54,8 +54,7 @@ pub struct AuditEvent {
 }
 
 impl AuditEvent {
-    /// Returns true if the request is intended to change something. Reviews are created but don't change
-    /// anything.
+    /// Returns true if the request is meant to change something. Reviews are created but don't.
     pub fn is_write(&self) -> bool {
         let is_question = matches!(self.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io");
         !is_question
@@ -68,7 +67,7 @@ impl AuditEvent {
     }
 
     /// Returns true if the outcome is unknown because the server reports neither success nor rejection, for
-    /// example if the client disconnected before the response.
+    /// example if the client disconnected early.
     pub fn has_unknown_outcome(&self) -> bool {
         let is_refused = (400..500).contains(&self.code) && !matches!(self.code, 408 | 499);
         !self.has_succeeded() && !is_refused
@@ -101,7 +100,7 @@ impl Audit {
         })
     }
 
-    /// Keeps only the successful writes. Removes dry runs and rejected writes.
+    /// Keeps only the successful writes, dropping dry runs and rejected writes.
     #[must_use]
     pub fn successful_writes(self) -> Self {
         self.filter(|event| event.is_write() && event.has_succeeded() && !event.dry_run)
@@ -120,9 +119,8 @@ impl Audit {
     }
 }
 
-/// Returns the audit policy, which covers everything except reads by controllers. For deletions, the log
-/// includes the options, because they mark dry runs. For the engine's creations, the log includes the
-/// responses, because they contain the generated names.
+/// Returns the audit policy: everything except reads by controllers. Deletions are logged with their options,
+/// which mark dry runs, and the engine's creations with their responses, which have the generated names.
 pub(super) fn audit_policy() -> Value {
     let (controllers, engine) = (User::CONTROLLERS.name(), User::ENGINE.name());
     json!({
@@ -139,13 +137,13 @@ pub(super) fn audit_policy() -> Value {
     })
 }
 
-/// Kinds by plural name. They are discovered again whenever an unknown name occurs.
+/// Kinds by plural name. They are discovered again whenever an unknown name turns up.
 #[derive(Debug, Default)]
 pub(super) struct KindsByPlural(BTreeMap<(String, String), String>);
 
 impl KindsByPlural {
-    /// Discovers the served kinds if any of the requests is for an unknown kind. Kinds that were served
-    /// earlier remain known.
+    /// Discovers the served kinds if any of the requests is for an unknown one. Kinds that were served
+    /// earlier stay known.
     pub(super) async fn discover_missing(
         &mut self,
         caller: &ApiClient,
@@ -194,8 +192,8 @@ pub(super) fn end_of_log(path: &Path) -> Mark {
     Mark(std::fs::metadata(path).map_or(0, |file| file.len()))
 }
 
-/// Reads complete lines from a position. If `texts` isn't empty, reads only lines that contain at least one
-/// of the texts. Skips the rest of a line that had started before the position.
+/// Reads complete lines from a position: those that contain any of the texts, or all if there are none. Skips
+/// the rest of a line that started before the position.
 pub(super) fn read_events(path: &Path, from: Mark, texts: &[&str]) -> Result<Vec<AuditEvent>, KubeError> {
     let failed = |why| KubeError::File { path: path.to_owned(), why };
     let mut file = File::open(path).map_err(failed)?;
@@ -224,7 +222,7 @@ fn parse_event(line: &Value) -> AuditEvent {
     let (verb, uri) = (text_at(line, "/verb"), text_at(line, "/requestURI"));
     let options = line.get("requestObject").filter(|_| verb.starts_with("delete")).cloned();
     let judged = options.as_ref().is_some_and(|options| !list_at(options, "dryRun").is_empty());
-    // If the client disconnected, there is no response, but the request contains the name.
+    // If the client disconnected, there is no response, but the request has the name.
     let names = ["/objectRef/name", "/responseObject/metadata/name", "/requestObject/metadata/name"];
     let name =
         names.into_iter().map(|path| text_at(line, path)).find(|name| !name.is_empty()).unwrap_or_default();

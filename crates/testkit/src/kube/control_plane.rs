@@ -24,14 +24,14 @@ pub struct Options {
     pub has_nodes: bool,
     /// Starts controllers. Without controllers, objects don't change automatically.
     pub has_controllers: bool,
-    /// Time until a pod becomes ready, unless an annotation sets a different time.
+    /// Time before a pod becomes ready, unless an annotation sets a different one.
     pub ready_after: Duration,
-    /// Time that a pod takes to terminate after it is deleted.
+    /// Time that a deleted pod takes to terminate.
     pub grace: Duration,
 }
 
 impl Default for Options {
-    /// Returns the defaults, which are the same as for the simulated cluster.
+    /// Returns the defaults, which are those of the simulated cluster.
     fn default() -> Self {
         Self {
             has_nodes: true,
@@ -45,10 +45,10 @@ impl Default for Options {
 /// Time limit for the start of a server, even on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(600);
 /// Maximum number of attempts to start the control plane. Another process may take a port before a server
-/// starts.
+/// does.
 const START_ATTEMPTS_MAX: usize = 4;
 
-/// A running control plane. The control plane is stopped when this value is dropped or the process ends.
+/// A running control plane. It is stopped on drop or when the process exits.
 pub struct ControlPlane {
     access: Access,
     assets: Assets,
@@ -83,9 +83,8 @@ impl Drop for BackgroundRuntime {
 static SHARED: OnceLock<ControlPlane> = OnceLock::new();
 
 impl ControlPlane {
-    /// Returns the control plane that all tests in this process share. Tests must not disturb it. Panics if
-    /// the control plane can't be started. Tests run by [`suite`](super::suite) call this function only if
-    /// the binaries exist.
+    /// Returns the control plane shared by all tests in this process, which must not disturb it. Panics if it
+    /// can't be started. Tests run by [`suite`](super::suite) only call this if the binaries exist.
     pub fn shared() -> &'static Self {
         SHARED.get_or_init(|| Self::start(Options::default()).unwrap_or_else(|error| panic!("{error}")))
     }
@@ -174,12 +173,12 @@ impl ControlPlane {
         self.assets.minor()
     }
 
-    /// Returns the path of a user's kubeconfig, which contains all users as contexts.
+    /// Returns the path of a user's kubeconfig, which has all users as contexts.
     pub fn kubeconfig(&self, user: &User) -> PathBuf {
         self.access.kubeconfig_path(user)
     }
 
-    /// Returns a client for a user. The client can be used only in the current runtime.
+    /// Returns a client for a user. It only works in the current runtime.
     pub fn client(&self, user: &User) -> ApiClient {
         self.access.client(user).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -197,8 +196,8 @@ impl ControlPlane {
         format!("{prefix}-{}", self.namespace_count.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Creates a user who has only the permissions in the given rules. Each rule applies to a namespace, or
-    /// to the whole cluster if no namespace is given.
+    /// Creates a user with only the permissions in these rules. Each applies to a namespace or, without one,
+    /// to the whole cluster.
     pub async fn create_limited_user(&self, grants: &[(Option<&str>, Value)]) -> Result<User, KubeError> {
         let number = self.used_limited_users.fetch_add(1, Ordering::Relaxed);
         if number >= USERS_WITHOUT_RIGHTS {
@@ -221,12 +220,12 @@ impl ControlPlane {
         self.audit_since(Mark::default()).await
     }
 
-    /// Returns all requests after a mark whose responses were sent before this call.
+    /// Returns all requests since a mark whose responses were sent before this call.
     pub async fn audit_since(&self, mark: Mark) -> Result<Audit, KubeError> {
         self.read_audit(mark, None).await
     }
 
-    /// Returns the requests for a namespace, like [`Audit::in_namespace`]. Doesn't parse other requests,
+    /// Returns the requests for a namespace, like [`Audit::in_namespace`], but without parsing all others,
     /// which make up most of a shared control plane's log.
     pub async fn audit_in_namespace(&self, mark: Mark, namespace: &str) -> Result<Audit, KubeError> {
         Ok(self.read_audit(mark, Some(namespace)).await?.in_namespace(namespace))
@@ -241,8 +240,7 @@ impl ControlPlane {
         let reading = async {
             loop {
                 let mut events = audit::read_events(&path, mark, &texts)?;
-                // Responses that were sent before the response to the marker request are logged before it, or
-                // a moment later.
+                // Responses sent before the marker request's are logged before it, or a moment later.
                 if !up || events.iter().any(|event| event.uri == sign) {
                     events.retain(|event| !event.uri.starts_with("/version?audited"));
                     return Ok::<_, KubeError>(events);
@@ -273,9 +271,9 @@ impl ControlPlane {
         self.block_on(self.wait_until_ready())
     }
 
-    /// Replaces this cluster with a different cluster at the same URL, with the same users but without any
-    /// objects. Use this function only for control planes without controllers and nodes, because these would
-    /// still know the old cluster.
+    /// Replaces this cluster with a different one at the same URL, with the same users but without any
+    /// objects. Only for control planes without controllers and nodes, which would still know the old
+    /// cluster.
     pub fn replace_cluster(&self) -> Result<(), KubeError> {
         self.kill_api_server();
         {
@@ -296,7 +294,7 @@ impl ControlPlane {
         let waiting = async {
             loop {
                 self.check_running()?;
-                // The API server creates its certificate when it starts for the first time.
+                // The API server creates its certificate when it first starts.
                 if let Ok(caller) = self.access.client(User::CONTROLLERS)
                     && let Ok(Ok(answer)) = timeout(Duration::from_secs(5), caller.get_text("/readyz")).await
                     && answer == "ok"
@@ -320,7 +318,7 @@ impl ControlPlane {
         controllers.iter_mut().chain(api).try_for_each(Server::check_running)
     }
 
-    /// Suspends etcd, so that the API server doesn't respond to requests that need it.
+    /// Suspends etcd, so that requests that need it get no response.
     pub fn pause_etcd(&self) -> Result<(), KubeError> {
         self.servers.lock().unwrap().etcd.signal("STOP")?;
         let standing = async {
@@ -334,7 +332,7 @@ impl ControlPlane {
         })
     }
 
-    /// Suspends the API server, so that connections remain open without responses.
+    /// Suspends the API server, so that connections stay open without responses.
     pub fn pause_api_server(&self) -> Result<(), KubeError> {
         self.signal_api_server("STOP")
     }
@@ -353,7 +351,7 @@ impl ControlPlane {
         self.servers.lock().unwrap().etcd.signal("CONT")
     }
 
-    /// Waits for a future on the control plane's own runtime, because the caller may already be in a runtime.
+    /// Waits for a future on the control plane's own runtime, because the caller may be in a runtime already.
     fn block_on<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
         let runtime = self.background.0.as_ref().expect("the runtime is there until the end").handle();
         std::thread::scope(|scope| {
@@ -365,8 +363,8 @@ impl ControlPlane {
     }
 }
 
-/// Creates a folder that is removed when the returned value is dropped or the process ends.
-/// `TIDEGATE_KEEP_KUBE=1` keeps the folder and its logs.
+/// Creates a folder that is removed on drop or when the process exits. `TIDEGATE_KEEP_KUBE=1` keeps it along
+/// with its logs.
 fn create_folder() -> Result<(PathBuf, Option<FolderCleanup>), KubeError> {
     let failed = |why| KubeError::File { path: std::env::temp_dir(), why };
     let path = TempDir::with_prefix("tidegate-kube-").map_err(failed)?.keep();

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-/// An error that occurs while running a control plane.
+/// Error from running a control plane.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeError {
     /// The binaries are not installed.
@@ -43,7 +43,7 @@ pub enum KubeError {
     /// A line of the audit log is invalid.
     #[error("the audit log, line {line}: {why}")]
     Audit {
-        /// Line number, relative to the position at which the read started.
+        /// Line number, counted from where the read started.
         line: usize,
         /// Description of the problem.
         why: String,
@@ -51,7 +51,7 @@ pub enum KubeError {
     /// The keys couldn't be created.
     #[error("cannot create keys: {0}")]
     Keys(#[from] rcgen::Error),
-    /// The API server rejected a request that the test harness made.
+    /// The API server rejected a request of the test harness.
     #[error(transparent)]
     Call(#[from] CallError),
     /// All users without permissions are in use.

@@ -1,7 +1,8 @@
-//! A kubelet that serves logs: a node whose containers write lines when a test requests them.
+//! A kubelet that serves logs: a node whose containers write lines on request.
 //!
-//! The API server calls this kubelet over HTTPS, like any kubelet, and doesn't verify its certificate by
-//! default. `spec.nodeName` assigns pods to the node. The node simulator or the test writes their status.
+//! The API server calls this kubelet over HTTPS, like any other, and doesn't verify its certificate by
+//! default. Pods are assigned to the node with `spec.nodeName`, and their status is written by the node
+//! simulator or the test.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,14 +23,14 @@ use tokio_rustls::server::TlsStream;
 
 use super::{ApiClient, ControlPlane, User};
 
-/// A node with a kubelet that listens until the process ends.
+/// A node with a kubelet that listens until the process exits.
 pub struct Kubelet {
     /// Name of the node.
     pub node: String,
     logs: Arc<Logs>,
 }
 
-/// Logs of the containers in a namespace. All containers in the same namespace write the same lines.
+/// Logs of the containers in a namespace. They all write the same lines.
 #[derive(Default)]
 struct Logs {
     logs: Mutex<BTreeMap<String, Log>>,
@@ -118,7 +119,7 @@ fn tls_acceptor() -> TlsAcceptor {
 async fn accept_connections(listener: TcpListener, acceptor: TlsAcceptor, logs: Arc<Logs>) {
     while let Ok((stream, _)) = listener.accept().await {
         let (acceptor, logs) = (acceptor.clone(), Arc::clone(&logs));
-        // An error means that the client has disconnected, so ignore it.
+        // An error only means that the client has disconnected.
         tokio::spawn(async move { serve(acceptor.accept(stream).await?, &logs).await });
     }
 }
@@ -189,8 +190,8 @@ async fn stream_log(
         }
         let mut text = String::new();
         for (at, line) in log.lines.iter().skip(next) {
-            // All lines get the same fraction of a millisecond, so lines written within the same millisecond
-            // have the same time.
+            // All lines get the same fraction of a millisecond, so lines written within a millisecond have
+            // the same time.
             let time = at.to_string().replace('Z', "000042Z");
             let _ = if query.timestamps { writeln!(text, "{time} {line}") } else { writeln!(text, "{line}") };
         }
@@ -198,7 +199,7 @@ async fn stream_log(
         let is_over = log.has_ended || !query.follow;
         if !has_begun && (!text.is_empty() || is_over) {
             has_begun = true;
-            // As in a real kubelet, the response starts with the first line.
+            // As with a real kubelet, the response starts with the first line.
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
             stream.write_all(head.as_bytes()).await?;
         }

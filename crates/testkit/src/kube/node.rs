@@ -1,10 +1,10 @@
-//! Simulation of kubelets, the scheduler and a cloud, as far as their work is visible in objects. Pods are
-//! bound, start, become ready or fail, and disappear after deletion. Claims are bound, and Services and
-//! Ingresses get an address.
+//! Simulation of kubelets, the scheduler and a cloud, as far as their work shows in objects: pods are bound,
+//! start, become ready or fail, and disappear after deletion; claims are bound; Services and Ingresses get an
+//! address.
 //!
-//! The annotations of the simulated cluster apply here as well, and the same code creates the status. There
-//! are two differences. Time is real. And an object with a stuck deletion gets its finalizer when it is
-//! created, because an API server doesn't accept new finalizers once deletion has started.
+//! The simulated cluster's annotations work here too, and the same code creates the status. There are two
+//! differences: time is real, and an object with a stuck deletion gets its finalizer on creation, because an
+//! API server doesn't accept new finalizers once deletion has started.
 
 mod behavior;
 mod pods;
@@ -27,9 +27,9 @@ use super::{ApiClient, CallError};
 /// Durations of pod transitions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PodTimings {
-    /// Time until a pod becomes ready, unless an annotation sets a different time.
+    /// Time before a pod becomes ready, unless an annotation sets a different one.
     pub(super) ready_after: Duration,
-    /// Time that a pod takes to terminate after it is deleted.
+    /// Time that a deleted pod takes to terminate.
     pub(super) grace: Duration,
 }
 
@@ -68,7 +68,7 @@ const AUTOSCALERS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
 struct Node {
     client: ApiClient,
     timings: PodTimings,
-    /// Started work: the object's UID and the name of the work.
+    /// Started work, by the object's UID and the name of the work.
     started_work: Mutex<HashSet<(String, String)>>,
     /// UIDs of objects by kind, namespace and name, in order of creation.
     creations: Mutex<HashMap<String, Vec<String>>>,
@@ -99,8 +99,8 @@ impl Node {
             "metadata": {"name": NODE_NAME, "labels": {"kubernetes.io/hostname": NODE_NAME, "kubernetes.io/os": "linux"}},
         });
         self.client.post("/api/v1/nodes", &object).await?;
-        // Remove the taint that admission adds to every new node, because the controller that would remove it
-        // is disabled.
+        // Remove the taint that admission adds to every new node, because the controller that would do so is
+        // disabled.
         self.client.patch(&format!("/api/v1/nodes/{NODE_NAME}"), &json!({"spec": {"taints": null}})).await?;
         let room = json!({"cpu": "64", "memory": "256Gi", "pods": "10000", "ephemeral-storage": "1Ti"});
         let status = json!({
@@ -120,7 +120,7 @@ impl Node {
         }
     }
 
-    /// Runs until the watch ends, which happens after some minutes or when the API server stops.
+    /// Runs until the watch is closed, which happens after some minutes or when the API server stops.
     async fn watch_until_end(self: &Arc<Self>, path: &str, care: ObjectHandling) -> Result<(), CallError> {
         let list = self.client.get(path).await?;
         let version = list.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
@@ -139,7 +139,7 @@ impl Node {
     }
 
     fn handle_object(self: &Arc<Self>, path: &str, care: ObjectHandling, mut value: Value) {
-        // List items don't contain their API version and kind.
+        // List items have no API version and kind.
         let Some((version, plural)) =
             path.trim_start_matches("/apis/").trim_start_matches("/api/").rsplit_once('/')
         else {
@@ -182,8 +182,8 @@ impl Node {
         self.write_patch(&path, &patch).await;
     }
 
-    /// Writes a patch, and retries while the API server is unavailable. The patch contains the object's UID,
-    /// so it isn't an error if the object was deleted or created again.
+    /// Writes a patch, retrying while the API server is unavailable. The patch has the object's UID, so it
+    /// isn't an error if the object was deleted or recreated.
     async fn write_patch(&self, path: &str, patch: &Value) -> bool {
         loop {
             match self.client.patch(&format!("{path}?fieldManager=nodes"), patch).await {

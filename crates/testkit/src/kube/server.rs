@@ -1,7 +1,7 @@
-//! A server process that ends with the test process, regardless of how the test process ends.
+//! A server process that exits with the test process, however that exits.
 //!
-//! A shell runs between the test process and the server, and holds one end of a pipe. When the test process
-//! closes the other end, deliberately or by exiting, the shell kills the server.
+//! A shell runs between the two and holds one end of a pipe. When the test process closes the other end, on
+//! purpose or by exiting, the shell kills the server.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 
 use super::KubeError;
 
-/// Guard script. `$1` is the log file, and the remaining arguments are the command. The script first prints
-/// the server's process ID.
+/// Guard script. `$1` is the log file, and the remaining arguments are the command. It prints the server's
+/// PID first.
 const GUARD_SCRIPT: &str = r#"
 log=$1; shift
 exec 3<&0
@@ -26,8 +26,8 @@ wait "$server"
 kill "$guard"
 "#;
 
-/// Script that removes a folder when the test process has exited. Servers that are terminating may still
-/// write to the folder for a moment.
+/// Removes a folder when the test process has exited. Servers that are shutting down may still write to it
+/// for a moment.
 const CLEANUP_SCRIPT: &str = r#"
 read -r _
 for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -59,8 +59,8 @@ impl Server {
             .arg(program)
             .args(arguments)
             .current_dir(folder)
-            // Without this setting, the servers spend much of their time on garbage collection, although they
-            // run only for minutes.
+            // Otherwise, the servers would spend much of their time on garbage collection, although they run
+            // only for minutes.
             .env("GOGC", "400")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -89,8 +89,7 @@ impl Server {
         if status.success() { Ok(()) } else { Err(failed(std::io::Error::other(status.to_string()))) }
     }
 
-    /// Returns true if all threads of the server are stopped. A stop signal reaches the threads one after
-    /// another.
+    /// Returns true if all threads of the server are stopped. A stop signal reaches them one by one.
     pub(super) fn is_stopped(&self) -> bool {
         let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.process_id)) else { return false };
         threads.flatten().all(|thread| {
@@ -99,7 +98,7 @@ impl Server {
         })
     }
 
-    /// Kills the server, and waits until it has exited.
+    /// Kills the server and waits for it to exit.
     pub(super) fn kill(&mut self) {
         drop(self.guard.stdin.take());
         // There is nothing to do if waiting for the shell fails.
@@ -124,7 +123,7 @@ impl Drop for Server {
     }
 }
 
-/// Removes the folder when this value is dropped or the test process ends.
+/// Removes the folder on drop or when the test process exits.
 #[derive(Debug)]
 pub(super) struct FolderCleanup(Child);
 

@@ -1,4 +1,4 @@
-//! Test runner for binaries that need a control plane. It runs the tests on each available version of
+//! Test runner for binaries that need a control plane. Runs the tests on each available version of
 //! Kubernetes.
 
 use std::path::PathBuf;
@@ -28,8 +28,7 @@ impl Test {
         Self { name: name.into(), body: Box::new(move || Box::pin(body())), input: None }
     }
 
-    /// Declares an input file outside of the project. If the file is missing, the test is reported as
-    /// ignored.
+    /// Declares an input file outside of the project. If it is missing, the test is reported as ignored.
     pub fn with_input(self, input: PathBuf) -> Self {
         Self { input: Some(input), ..self }
     }
@@ -43,15 +42,14 @@ macro_rules! kube_tests {
     };
 }
 
-/// Number of concurrent tests unless `--test-threads` is set. Tests spend most of their time waiting for
-/// servers.
+/// Number of concurrent tests unless `--test-threads` is set. Tests mostly wait for servers.
 const CONCURRENT_TESTS: usize = 6;
 
-/// Reason why the tests aren't run on an available version.
+/// The reason the tests aren't run on an available version.
 const DEFERRED_REASON: &str =
     "the quick form runs on the newest version here; TIDEGATE_LONG_TESTS=1 runs on all";
 
-/// A version of Kubernetes, and the reason why tests can't run on it, if any.
+/// A version of Kubernetes, and the reason tests can't run on it, if any.
 struct TestedVersion {
     minor: u32,
     skip_reason: Option<String>,
@@ -59,10 +57,10 @@ struct TestedVersion {
     is_required: bool,
 }
 
-/// Runs tests, each on its own runtime and with the version in its name, such as `1.36::waves::in_order`.
-/// Accepts the arguments of `cargo test`. If a version is missing, each of its tests is reported as ignored,
-/// or as failed if `TIDEGATE_REQUIRE_KUBE` requires the version. The quick form of the suites runs on the
-/// newest version, and on versions that are required or specified in the filter.
+/// Runs tests, each on a runtime of its own and with the version in its name, such as
+/// `1.36::waves::in_order`. Accepts the arguments of `cargo test`. If a version is missing, its tests are
+/// reported as ignored, or as failed if `TIDEGATE_REQUIRE_KUBE` requires it. The quick form of the suites
+/// runs on the newest version, and on those that are required or named in the filter.
 pub fn main(tests: fn() -> Vec<Test>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(CONCURRENT_TESTS);
@@ -126,7 +124,7 @@ pub fn main(tests: fn() -> Vec<Test>) -> ExitCode {
     if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns the name prefix of tests that run on the given version.
+/// Returns the name prefix of tests that run on this version.
 fn version_prefix(minor: u32) -> String {
     format!("1.{minor}::")
 }
@@ -135,8 +133,8 @@ fn missing_binaries_message(minor: u32) -> String {
     format!("the binaries of Kubernetes 1.{minor} are missing; run scripts/kube-assets --build")
 }
 
-/// Runs the tests on a version in a separate process, so that this version's servers have exited before the
-/// next version's servers start.
+/// Runs the tests on a version in a separate process, so that its servers have exited before the next
+/// version's start.
 fn run_in_subprocess(assets: &Assets) -> bool {
     println!("\nKubernetes 1.{}", assets.minor());
     let program = std::env::current_exe().expect("the path of this executable is known");
@@ -156,13 +154,13 @@ fn build_trials(generation: &TestedVersion, tests: Vec<Test>) -> impl Iterator<I
     })
 }
 
-/// Creates the trial for a test. `missing` is the reason why there is no control plane.
+/// Creates the trial for a test. `missing` is the reason there is no control plane.
 fn build_trial(test: Test, missing: Option<String>, is_required: bool) -> Trial {
     let absent = test.input.filter(|input| !input.exists());
     let absent = absent.map(|input| format!("{} does not exist", input.display()));
     Trial::ignorable_test(test.name, move || match missing.as_ref().or(absent.as_ref()) {
-        // Only a missing control plane is an error, because it can be installed everywhere. Input files
-        // outside of the project may be missing.
+        // Only a missing control plane is an error, because it can be installed anywhere. Input files outside
+        // of the project may be missing.
         Some(why) if is_required && missing.is_some() => Err(Failed::from(why)),
         Some(why) => Ok(Completion::ignored_with(why.lines().next().unwrap_or_default())),
         None => {
@@ -209,8 +207,8 @@ impl RequiredVersions {
         }
     }
 
-    /// Returns the versions to report as missing: versions that were searched for and not found, and required
-    /// versions that were not searched for.
+    /// Returns the versions to report as missing: those that were searched for and not found, and required
+    /// ones that weren't searched for.
     fn missing_versions(&self, here: &[u32], looked_for: Vec<u32>) -> Vec<u32> {
         let mut absent = looked_for;
         if let Self::Listed(minors) = self {
@@ -239,7 +237,7 @@ mod tests {
         // A version that was searched for and not found is always reported.
         assert_eq!(RequiredVersions::parse("").unwrap().missing_versions(&[20], vec![36]), [36]);
         assert_eq!(all.missing_versions(&[20], vec![36]), [36]);
-        // The search covers only versions that are specified explicitly.
+        // Only versions that are named explicitly are searched for.
         assert_eq!(both.missing_versions(&[20], Vec::new()), [36]);
         assert_eq!(both.missing_versions(&[], vec![20, 36]), [20, 36]);
         assert_eq!(both.missing_versions(&[20, 36], Vec::new()), [0_u32; 0]);

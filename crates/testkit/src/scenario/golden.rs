@@ -28,7 +28,7 @@ fn hooks_of_all_phases() -> String {
     .concat()
 }
 
-/// Returns hooks whose recreation can't be dry-run under a different name. The name is fixed or too long, or
+/// Returns hooks whose recreation can't be dry-run under a different name: the name is fixed or too long, or
 /// the server rejects a second object.
 fn hooks_without_second_object() -> String {
     let service = "spec: {type: NodePort, ports: [{port: 80, nodePort: 30080}]}";
@@ -83,7 +83,7 @@ fn basic_scenarios() -> Vec<Scenario> {
     ]
 }
 
-/// Returns a resource that must be created again, because an update can't make the change.
+/// Returns a resource that must be recreated, because an update can't make the change.
 fn resource_to_recreate(image: &str) -> String {
     let force = [("argocd.argoproj.io/sync-options", "Force=true")];
     object_yaml("batch/v1", "Job", "load", &force, &JOB.replace("busybox", image))
@@ -106,7 +106,7 @@ fn hook_scenarios() -> Vec<Scenario> {
     .collect()
 }
 
-/// Returns scenarios in which hooks with the same name run in two phases.
+/// Returns scenarios in which hooks of the same name run in two phases.
 fn two_phase_hook_scenarios() -> Vec<Scenario> {
     let settings = config_map("settings", "0");
     let helm = [
@@ -282,8 +282,8 @@ fn has_resource(view: &OperationView, name: &str) -> bool {
     view.resources.iter().any(|result| result.name == name)
 }
 
-/// Returns scenarios in which a user makes a decision: to skip a slow hook, to mark an object that never
-/// becomes healthy as done, or to retry a failed hook while another hook runs.
+/// Returns scenarios in which a user steps in: to skip a slow hook, to mark an object that never becomes
+/// healthy as done, or to retry a failed hook while another runs.
 fn decision_scenarios() -> Vec<Scenario> {
     let slow = ("sim.tidegate.dev/ready-after", "1h");
     let soon = ("sim.tidegate.dev/ready-after", "5m");
@@ -293,7 +293,7 @@ fn decision_scenarios() -> Vec<Scenario> {
         let flaky = |result: &tidegate_model::ResourceResult| {
             result.name == "flaky" && result.hook_phase == Some(OperationPhase::Failed)
         };
-        // A user who didn't receive the response repeats the request, and the repetition is rejected.
+        // A user who didn't get the response repeats the request, and the repetition is rejected.
         view.resources.iter().any(|result| flaky(result) || result.overridden.is_some())
     };
     let flaky =

@@ -1,5 +1,5 @@
-//! Invariants of operations. If an invariant is violated, the check panics with its description, and the
-//! caller adds the seed.
+//! Invariants of operations. If any is violated, the check panics with a description, to which the caller
+//! adds the seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub fn apply_event(state: State, event: &OperationEvent) -> State {
 }
 
 /// Checks that a command is recorded before it takes effect: a command that is sent must be outstanding in
-/// the durable state. Within a step, the durable state may lag behind, for example after a failed call. But
+/// the durable state. Within a step, the durable state may lag behind, for example after a failed call, but
 /// the step itself must be durable before any of its effects.
 pub fn check_command_is_outstanding(durable: &State, known: &State, command: &Command, now: Timestamp) {
     let stage =
@@ -32,7 +32,7 @@ pub fn check_command_is_outstanding(durable: &State, known: &State, command: &Co
     );
 }
 
-/// Checks the writes that one operation made in the cluster.
+/// Checks the writes that an operation made in the cluster.
 pub fn check_writes(cluster: &SimCluster, id: OperationId, state: &State) {
     let Some(operation) = state.operation() else { return };
     let entries: Vec<AuditEntry> = cluster
@@ -53,8 +53,7 @@ fn object_location(entry: &AuditEntry) -> (String, String, String) {
     (entry.kind.clone(), entry.namespace.clone(), entry.name.clone())
 }
 
-/// Returns the positions of the waves that contain each object. A hook that runs in several phases has
-/// several positions.
+/// Returns the positions of the waves with each object. A hook that runs in several phases has several.
 fn waves_by_object(operation: &Operation) -> BTreeMap<(String, String, String), BTreeSet<usize>> {
     let mut waves: BTreeMap<_, BTreeSet<usize>> = BTreeMap::new();
     for (index, wave) in operation.plan.waves.iter().enumerate() {
@@ -68,8 +67,8 @@ fn waves_by_object(operation: &Operation) -> BTreeMap<(String, String, String), 
     waves
 }
 
-/// Checks that a wave never starts before the previous wave has passed, and that SyncFail hooks run only
-/// after a failure.
+/// Checks that a wave never starts before the previous one has passed, and that SyncFail hooks run only after
+/// a failure.
 fn check_wave_order(operation: &Operation, entries: &[AuditEntry]) {
     let waves = waves_by_object(operation);
     let opened = |index: usize| operation.waves[index].opened_at.is_some();
@@ -128,7 +127,7 @@ fn check_hooks_run_once(operation: &Operation, entries: &[AuditEntry]) {
     }
 }
 
-/// Checks that an object is created again between two deletions.
+/// Checks that an object is recreated between two deletions.
 fn check_no_double_deletion(entries: &[AuditEntry]) {
     let mut deleted = BTreeSet::new();
     for entry in entries {
@@ -140,7 +139,7 @@ fn check_no_double_deletion(entries: &[AuditEntry]) {
     }
 }
 
-/// Checks an operation that has ended.
+/// Checks a finished operation.
 pub fn check_end(cluster: &SimCluster, state: &State) {
     let Some(operation) = state.operation() else { return };
     let view = view(state).expect("a finished operation has a view");
@@ -160,7 +159,7 @@ pub fn check_end(cluster: &SimCluster, state: &State) {
         );
         check_convergence(cluster, operation);
     }
-    // Once a hook has ended, its finalizer must be removed.
+    // Once a hook has finished, its finalizer must be gone.
     for (_, task, task_state) in operation.all_tasks() {
         assert!(
             view.phase == OperationPhase::Error || !task_state.needs_release(),
@@ -170,8 +169,8 @@ pub fn check_end(cluster: &SimCluster, state: &State) {
     }
 }
 
-/// Checks that the inventory contains the location of every object of the application. A single log recorded
-/// all of these objects, so none may be missing.
+/// Checks that the inventory has the location of every object of the application. They were all recorded in a
+/// single log, so none may be missing.
 pub fn check_inventory(cluster: &SimCluster, application: &str, known: &ApplicationInventory) {
     let known: BTreeSet<_> =
         known.places.iter().map(|(gvk, namespace, name)| (&gvk.kind, namespace, name)).collect();

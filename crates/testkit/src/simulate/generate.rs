@@ -8,7 +8,7 @@ use tidegate_model::{Backoff, RetryPolicy, WaitFor};
 use super::rng::Rng;
 use crate::scenario::SyncSpec;
 
-/// Life of an application, which consists of consecutive syncs.
+/// An application's life: a series of syncs.
 #[derive(Clone)]
 pub struct ApplicationLife {
     /// The syncs.

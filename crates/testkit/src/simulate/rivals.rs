@@ -1,9 +1,9 @@
 //! Simulation of operations that run for the same application from several state directories on the same
-//! cluster, based on a single seed. It covers waiting for a claim, rejected claims, claims taken over after
+//! cluster, all from a single seed. It covers waiting for a claim, rejected claims, claims taken over after
 //! crashes, hooks with the same names, crashes at any append or call, and a faulty cluster.
 //!
-//! The engine is the real engine, in virtual time. All random values are drawn in advance, separately for
-//! each directory, so the same seed repeats the same operations, crashes and waits. The invariants are
+//! The engine is the real one, in virtual time. All random values are drawn up front, separately for each
+//! directory, so that the same seed repeats the same operations, crashes and waits. The invariants are
 //! checked against the cluster's audit log.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ use crate::operation_events::OperationEvents as _;
 use crate::process::START;
 use crate::scenario::SyncSpec;
 
-/// Maximum virtual time of a run. A run that exceeds this limit is waiting forever.
+/// Maximum virtual time of a run. Beyond that, it is waiting forever.
 const RUN_TIMEOUT: Duration = Duration::from_secs(100_000);
 
 /// Statistics of a run.
@@ -46,7 +46,7 @@ struct PlannedOperation {
     sync: SyncSpec,
     /// Delay between the end of the previous operation and the start of this one.
     after: Duration,
-    /// Crash point of each process of the operation, and the directory's downtime after the crash. One more
+    /// Crash point of each process of the operation, and how long the directory is down after it. Another
     /// process follows, which doesn't crash.
     crashes: Vec<(u64, Duration)>,
 }
@@ -118,7 +118,7 @@ fn draw_directory(rng: &mut Rng, number: u64) -> Directory {
     Directory { plans: (1..=3).map(&mut plan).collect() }
 }
 
-/// Returns a sync with hooks in all phases and with resources in two waves. All operations use the same hook
+/// Returns a sync with hooks in all phases and resources in two waves. All operations use the same hook
 /// names.
 fn draw_sync(rng: &mut Rng) -> SyncSpec {
     let mut yaml = String::new();
@@ -207,7 +207,7 @@ async fn run_directory(
     ends
 }
 
-/// Runs a process, which starts or continues the operation until the operation has ended.
+/// Runs a process, which starts or continues the operation until it has finished.
 async fn run_process(
     cluster: &Arc<SimCluster>,
     log: &MemoryLog,

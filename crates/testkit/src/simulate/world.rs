@@ -1,4 +1,4 @@
-//! The queue of possible next steps, and the loop that executes the steps.
+//! The queue of possible next steps, and the loop that executes them.
 
 mod command_execution;
 
@@ -26,8 +26,7 @@ use crate::operation_events::OperationEvents as _;
 use crate::process::START;
 use crate::scenario::SyncSpec;
 
-/// Maximum number of steps, more than any operation needs. A run that exceeds this limit is in an endless
-/// loop.
+/// Maximum number of steps, more than any operation needs. Beyond that, it is an endless loop.
 const STEPS_MAX: u64 = 200_000;
 
 const CONTRADICTION: &str = "the machine contradicts itself";
@@ -66,7 +65,7 @@ pub fn simulate(seed: u64, trace: bool) -> SimulationReport {
     };
     let cluster = SimCluster::in_memory(config, clock);
     let mut report = SimulationReport::default();
-    // All operations share a log, because later operations read the inventory of earlier operations.
+    // All operations share a log, because later ones read the inventory of earlier ones.
     let log = MemoryLog::default();
     let outside = Environment { cluster: &cluster, log, time };
     let syncs = life.syncs.clone();
@@ -84,13 +83,13 @@ pub fn simulate(seed: u64, trace: bool) -> SimulationReport {
 
 /// A possible next step.
 enum NextStep {
-    /// An input for the engine. The input is lost if the engine crashes first.
+    /// An input for the engine, lost if it crashes first.
     EngineInput(Input),
-    /// A command's result. The result is lost if the engine crashes first.
+    /// A command's result, lost if the engine crashes first.
     CommandResult(Command, Input),
     /// The batch in flight has become durable.
     Persisted,
-    /// A timer rings at the time that it was set to.
+    /// A timer fires when it is due.
     Timer,
     /// A command reaches the cluster.
     Execute(Command),
@@ -186,7 +185,7 @@ impl<'a> World<'a> {
         self.log.recorded_events(self.id).unwrap_or_default()
     }
 
-    /// Runs until the operation has ended and all its events are durable.
+    /// Runs until the operation has finished and all its events are durable.
     fn run(&mut self) -> (OperationPhase, String) {
         self.start_engine();
         loop {
@@ -249,7 +248,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Masks an input in the same way as the engine does when it receives it.
+    /// Masks an input as the engine does on receipt.
     fn mask_input(&self, mut input: Input) -> Input {
         input.for_each_text(&mut |text| self.mask.apply(text));
         if self.trace {
@@ -275,7 +274,7 @@ impl<'a> World<'a> {
         self.runner.process(arrival, now).unwrap_or_else(|error| panic!("{CONTRADICTION}: {error}"));
     }
 
-    /// Runs a step of the engine's runner, and schedules the steps that follow.
+    /// Runs a step of the engine's runner, and schedules those that follow.
     fn run_steps(&mut self) -> RunnerStatus {
         let now = self.now();
         let status = self.runner.step(now).unwrap_or_else(|error| panic!("{CONTRADICTION}: {error}"));
@@ -283,7 +282,7 @@ impl<'a> World<'a> {
         if let Some(batch) = batch
             && !self.append_batch(batch)
         {
-            // The engine crashed. The next process continues from the same position.
+            // The engine crashed. The next process carries on from the same position.
             return self.run_steps();
         }
         for command in commands {
@@ -310,7 +309,7 @@ impl<'a> World<'a> {
             }
         }
         if let Some(Some(wait)) = alarm {
-            // The timer may fire late. Timers that were set earlier also fire.
+            // The timer may fire late. Timers that were set earlier fire too.
             let late = Duration::from_millis(self.rng.below(200));
             self.schedule_after(wait + late, NextStep::Timer);
         }
@@ -337,10 +336,10 @@ impl<'a> World<'a> {
             dry_run: false,
         };
         let append = AppendOf::new(self.id, batch.first_sequence, batch.events, summary.into());
-        // Draw snapshots at random as well, to test recovery from a snapshot.
+        // Draw snapshots at random too, to test recovery from them.
         let snapshot = self.rng.percent(10).then(|| self.runner.state().clone());
         let append = AppendOf { snapshot, inventory, ..append };
-        // The process may crash before the append, or after the append but before receiving the result.
+        // The process may crash before the append, or after it but before receiving the result.
         if self.rng.percent(self.life.crashes_percent) {
             self.crash_and_recover();
             return false;
@@ -358,7 +357,7 @@ impl<'a> World<'a> {
         true
     }
 
-    /// Crashes the engine, and restarts it from the log. Calls in flight may still reach the cluster.
+    /// Crashes the engine and restarts it from the log. Calls in flight may still reach the cluster.
     fn crash_and_recover(&mut self) {
         self.crashes += 1;
         let lost: Vec<_> = std::mem::take(&mut self.queue).into_iter().collect();

@@ -1,4 +1,4 @@
-//! Explains a rollout or ordered deletion that was ended early: who ended it, what remains to be done, and
+//! Explains a rollout or ordered deletion that was terminated early: who did so, what remains to be done, and
 //! how to continue.
 
 use tidegate_applicationset::ownership::{Owner, owner_of};
@@ -10,8 +10,8 @@ use tidegate_model::argo::Application;
 use super::ActorState;
 
 impl ActorState {
-    /// Returns the last ordered deletion if it ended early and is still relevant. It is relevant as long as
-    /// some of its Applications exist and no other run has started since.
+    /// Returns the last ordered deletion if it was terminated early and still matters: some of its
+    /// Applications exist, and no other run has started since.
     pub(in crate::actor) fn incomplete_deletion(&self) -> Option<&State> {
         let is_newest = self.rollouts.id < self.teardowns.id;
         let is_relevant = self.is_deleting() || is_newest && self.rollouts.running.is_none();
@@ -32,8 +32,7 @@ impl ActorState {
         own.filter(|one| self.was_skipped(&one.metadata.name, &one.metadata.uid))
     }
 
-    /// Explains why an ApplicationSet that is being deleted still exists after its ordered deletion was ended
-    /// early.
+    /// Explains why an ApplicationSet still exists although its ordered deletion was ended early.
     pub(in crate::actor) fn describe_incomplete_deletion(&self) -> Option<String> {
         let outcome = self.own_teardown().filter(|_| self.is_deletion_incomplete())?.outcome.as_ref()?;
         Some(format!(
@@ -43,8 +42,7 @@ impl ActorState {
         ))
     }
 
-    /// Adds the remaining Applications of an ordered deletion that was ended early, and instructions for
-    /// restarting the deletion.
+    /// Adds the Applications that remain after an ordered deletion was ended early, and how to restart it.
     pub(super) fn add_remaining_applications(&self, state: &State, explanation: &mut Explanation) {
         let Some(teardown) = state.teardown().filter(|_| state.is_finished()) else { return };
         explanation.position = format!("the ordered deletion has ended ({})", explanation.position);
@@ -68,7 +66,7 @@ impl ActorState {
         self.describe_restart().unwrap_or_else(|| format!("`tidegate appset retry {name}` starts it again"))
     }
 
-    /// Describes a requested restart, and the condition that it is waiting for.
+    /// Describes a requested restart and what it is waiting for.
     pub(super) fn describe_restart(&self) -> Option<String> {
         let retry = self.requested_retry.as_ref()?;
         let until = match self.unresolved_since {

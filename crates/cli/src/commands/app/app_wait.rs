@@ -31,17 +31,16 @@ use self::reasons::{Goal, ReasonPrinter};
 
 /// Time limit for a service to start before a wait begins.
 const SERVICE_START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit for the comparison after an operation, because a comparison can take a long time.
+/// Time limit for the comparison after an operation, since comparisons can be slow.
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An operation that was requested for an application.
 pub(super) struct AwaitedOperation {
-    /// Name of the application, as the user wrote it.
+    /// Name of the application as the user wrote it.
     name: String,
     key: AppKey,
     pending_request: PendingRequest,
-    /// Time at which the operation was first observed as finished, while the application hadn't been compared
-    /// yet.
+    /// The time when the operation was first seen finished while the application hadn't been compared yet.
     ended_at: Cell<Option<Instant>>,
     /// Reason for waiting that was printed last.
     printed_reason: RefCell<String>,
@@ -62,7 +61,7 @@ impl AwaitedOperation {
 
     /// Returns true if there is nothing left to wait for.
     fn is_over(&self, transport: &Transport, application: &Application, printer: &Printer) -> bool {
-        // The reason for waiting is printed once for each plan.
+        // The reason for waiting is printed only once per plan.
         if let Some(text) =
             approval_condition_message(application).filter(|text| *self.printed_reason.borrow() != *text)
         {
@@ -76,8 +75,7 @@ impl AwaitedOperation {
     }
 }
 
-/// Waits until the requested operations have finished, unless the user chose not to wait, and then shows
-/// them.
+/// Waits until the requested operations have finished, unless the user chose not to wait, and shows them.
 pub(super) async fn wait_until_finished(
     transport: &Transport,
     awaited: &[AwaitedOperation],
@@ -155,7 +153,7 @@ async fn print_wait_command(
     Ok(CommandOutcome::Done)
 }
 
-/// Shows the applications: as text, one after another; otherwise, a single resource or a list of resources.
+/// Shows the applications: one after another as text, otherwise as a single resource or a list.
 fn show_each(
     found: &[impl Borrow<Application> + Serialize],
     output: Format,
@@ -177,7 +175,7 @@ fn show_each(
     }
 }
 
-/// Shows the result of a requested operation whose application already reports a newer operation.
+/// Shows the result of a requested operation whose application has moved on to a newer one.
 async fn show_ended_operation(
     transport: &Transport,
     operation: OperationId,
@@ -198,9 +196,8 @@ async fn show_ended_operation(
     Ok(CommandOutcome::Operation(ended.phase))
 }
 
-/// Returns true if no operation is running and the application has been compared since the last operation. A
-/// failed operation doesn't need a comparison, because the problem that caused the failure may also block the
-/// comparison.
+/// Returns true if no operation is running and the application has been compared since the last one. A failed
+/// operation doesn't need a comparison, because the problem behind the failure may block that too.
 fn is_over(application: &Application) -> bool {
     let status = &application.status;
     let is_left_alone = refresh::is_skipped(application);
@@ -214,8 +211,8 @@ fn is_over(application: &Application) -> bool {
     application.operation.is_none() && status.operation_state.as_ref().is_none_or(is_seen)
 }
 
-/// Returns the result of [`is_over`], with a time limit for the comparison. The limit starts when the
-/// operation is first observed as finished.
+/// Like [`is_over`], but with a time limit for the comparison, counted from when the operation is first seen
+/// finished.
 fn is_over_within_timeout(since: &Cell<Option<Instant>>) -> impl Fn(&Application) -> bool {
     move |application| {
         if is_over(application) {
@@ -265,12 +262,12 @@ async fn wait_for_timeout(timeout: Option<Duration>, observed: &Notify) {
 pub(super) enum GoalResult {
     /// All applications meet the goal.
     Met(Vec<Application>),
-    /// The timeout expired, or the user interrupted the wait. The reason was already printed. Contains the
-    /// applications that did not meet the goal when last observed.
+    /// The timeout expired, or the user interrupted the wait; the reason was already printed. Contains the
+    /// applications that hadn't met the goal when last observed.
     Unmet(Vec<Application>),
 }
 
-/// Polls until all applications with the given names meet the goal.
+/// Polls until all named applications meet the goal.
 pub(super) async fn poll_until(
     transport: &Transport,
     (names, timeout): (&[String], Option<Duration>),
@@ -378,7 +375,7 @@ mod tests {
         .unwrap()
     }
 
-    /// A comparison may hang because of the repository that already blocked the terminated operation.
+    /// A comparison may hang because of the same repository that blocked the terminated operation.
     #[test]
     fn a_failed_operation_is_over_without_a_later_comparison() {
         let (before, since) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:06Z");

@@ -21,7 +21,7 @@ use crate::exit::CommandOutcome;
 use crate::output::idle_status::{ControllingAppSet, ExternalState, IdleStatus};
 use crate::output::{self, Printer};
 
-/// Last operation, which has finished, and the state of its application.
+/// The last, finished operation and the state of its application.
 #[derive(Serialize)]
 struct EndedOperation<'a> {
     /// Explanation whose fields become part of this document.
@@ -59,8 +59,8 @@ pub async fn run(args: &SingleAppArgs, printer: &Printer) -> Result<CommandOutco
     };
     let explanation = match client.explain(printer, id).await {
         Ok(explanation) => explanation,
-        // The status contains the ID before the log contains the operation, because the operation may first
-        // have to wait for its cluster. After compaction, only the status contains the operation's result.
+        // The status has the ID before the log has the operation, which may first have to wait for its
+        // cluster. After compaction, only the status has the operation's result.
         Err(error) => {
             if operation::has_started(&application) {
                 printer.note(&format!("no details are available: {error}"));
@@ -80,7 +80,7 @@ pub async fn run(args: &SingleAppArgs, printer: &Printer) -> Result<CommandOutco
     show(&explanation, args.output, printer)
 }
 
-/// Shows the result of the last operation, and why no new operation is running.
+/// Shows the result of the last operation, and why no new one is running.
 fn show_ended(
     over: &EndedOperation<'_>,
     format: Format,
@@ -99,8 +99,7 @@ fn show_ended(
     Ok(CommandOutcome::Done)
 }
 
-/// Shows an application's state based on the application's status, which is the only information before the
-/// first operation.
+/// Shows an application's state from its status, which is all there is before the first operation.
 async fn show_idle_status(
     args: &SingleAppArgs,
     transport: &Transport,
@@ -122,7 +121,7 @@ async fn show_idle_status(
 async fn get_idle_status(transport: &Transport, application: &Application, printer: &Printer) -> IdleStatus {
     let operation = ApplicationSummary::from(application).operation;
     let is_open = operation.as_ref().is_some_and(|operation| operation.finished_at.is_none());
-    // The request contains the operation's ID before the summary does.
+    // The request has the operation's ID before the summary does.
     let requested_id = application.operation.as_ref().and_then(operation::engine_id);
     let (appset, after) = match requested_id.filter(|_| !operation::has_started(application)) {
         _ if !is_open => (find_controlling_appset(transport, application).await, None),
@@ -153,8 +152,8 @@ async fn find_controlling_appset(
     ControllingAppSet::for_application(set, &found.options, application)
 }
 
-/// Returns the application's oldest open operation that must end before the operation `than` starts.
-/// `tidegate sync` may have started the older operation.
+/// Returns the application's oldest open operation that must finish before the operation `than` starts. It
+/// may have been started by `tidegate sync`.
 async fn find_blocking_operation(
     transport: &Transport,
     application: &Application,

@@ -1,4 +1,4 @@
-//! Shows hook output while waiting for a sync to end.
+//! Shows hook output while waiting for a sync.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -16,10 +16,11 @@ use crate::exit::CommandOutcome;
 use crate::output::Printer;
 use crate::output::hooks::HookLines;
 
-/// Time after the end of a sync during which the remaining hook output is still shown.
+/// Time to keep showing hook output after a sync has finished.
 const OUTPUT_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
-/// Shows hook output until the requested operation has finished. `known` is the application's state before the request.
+/// Shows hook output until the requested operation has finished. `known` is the application's state before
+/// the request.
 pub async fn show_while_waiting(
     client: &ServiceClient,
     known: &Application,
@@ -34,7 +35,7 @@ pub async fn show_while_waiting(
             ended
         }
         followed = &mut following => {
-            // A failure to show output does not affect the sync.
+            // The sync goes on even if its output can't be shown.
             if let Err(error) = followed {
                 printer.warn(&format!("hook output is no longer shown: {error}"));
             }
@@ -62,8 +63,8 @@ async fn follow_new_operation(
             match show_output(client, id, &mut lines, printer).await {
                 Ok(()) => return Ok(()),
                 Err(HookOutputError { error, has_shown_output: true }) => return Err(error),
-                // The application's status contains the operation before the log does, and there is no output
-                // to follow until the operation has been planned.
+                // The application's status has the operation before the log does, and there is no output to
+                // follow until the operation has been planned.
                 Err(HookOutputError { error, has_shown_output: false })
                     if operation.finished_at.is_some() =>
                 {
@@ -83,7 +84,7 @@ struct HookOutputError {
     has_shown_output: bool,
 }
 
-/// Shows the output of an operation's hooks until the output ends.
+/// Shows the output of an operation's hooks to the end.
 async fn show_output(
     client: &ServiceClient,
     operation: OperationId,

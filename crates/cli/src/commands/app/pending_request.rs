@@ -1,5 +1,5 @@
-//! Finds the requested operation among the application's operations. As soon as the requested operation ends,
-//! another operation may start.
+//! Finds the requested operation among the application's operations. Another one may start as soon as it has
+//! finished.
 
 use std::cell::Cell;
 
@@ -34,15 +34,15 @@ impl PendingRequest {
         }
     }
 
-    /// Returns the requested operation's ID if that operation has ended, that is, if the application now
-    /// reports only other operations.
+    /// Returns the requested operation's ID if it has finished, that is, if the application now reports only
+    /// other operations.
     pub fn ended_operation(&self, application: &Application) -> Option<OperationId> {
         self.id
             .get()
             .filter(|own| operation_requests(application).all(|one| operation::engine_id(one) != Some(*own)))
     }
 
-    /// Returns true if the requested operation has ended or another operation has been requested after it.
+    /// Returns true if the requested operation has finished or another has been requested after it.
     pub fn has_successor(&self, application: &Application) -> bool {
         let wanted = application.operation.as_ref().map(operation::engine_id);
         let is_other = |own| wanted.is_some_and(|wanted| wanted != Some(own));
@@ -50,8 +50,8 @@ impl PendingRequest {
     }
 }
 
-/// Returns the application's operations. The operation in the status comes first, because it is older than
-/// the operation in the request.
+/// Returns the application's operations. The one in the status comes first, because it is older than the
+/// requested one.
 fn operation_requests(application: &Application) -> impl Iterator<Item = &OperationRequest> {
     let current = application.status.operation_state.as_ref().map(|state| &state.operation);
     current.into_iter().chain(&application.operation)

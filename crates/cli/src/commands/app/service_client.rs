@@ -1,4 +1,5 @@
-//! API client for applications. Uses the process that runs in a state directory, or a remote service.
+//! API client for applications, connected to the process that runs in a state directory or to a remote
+//! service.
 
 use std::time::Duration;
 
@@ -50,8 +51,8 @@ impl ServiceClient {
         })
     }
 
-    /// Returns all applications, or the applications with the given name. If no service is running, prints a
-    /// note and returns the last recorded state.
+    /// Returns all applications, or those with this name. If no service is running, prints a note and returns
+    /// the last recorded state.
     pub async fn find(
         &self,
         printer: &Printer,
@@ -80,8 +81,8 @@ impl ServiceClient {
         CliError::usage(format!("application {name} not found; `tidegate app list` lists all applications"))
     }
 
-    /// Returns at least the applications with the given names, or all applications if no names are given.
-    /// Unlike [`Self::find`], requires a running service.
+    /// Returns at least the named applications, or all if no names are given. Unlike [`Self::find`], this
+    /// needs a running service.
     pub async fn query(&self, names: &[String]) -> Result<ApplicationListing, ServiceError> {
         match (self, names) {
             (Self::Local(state_dir), [only]) => application_access::list_managed(state_dir, Some(only)).await,
@@ -94,7 +95,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns true if a service manages applications. Queries the service if it is remote.
+    /// Returns true if a service manages applications. A remote service is asked.
     pub async fn has_service(&self) -> Result<bool, ServiceError> {
         match self {
             Self::Local(state_dir) => Ok(application_access::query_running(state_dir, None).await?.is_some()),
@@ -110,7 +111,7 @@ impl ServiceClient {
         }
     }
 
-    /// Sends a request for an application. Returns once the request has been stored durably.
+    /// Sends a request for an application. Returns once it has been stored durably.
     pub async fn send(&self, request: &Request) -> Result<(), ServiceError> {
         match self {
             Self::Local(state_dir) => application_access::send_request(state_dir, request).await,
@@ -118,7 +119,7 @@ impl ServiceClient {
         }
     }
 
-    /// Sends a query or a request for stored plans. Returns the plans' summaries.
+    /// Sends a query or a request for stored plans, and returns the plans' summaries.
     pub async fn send_plan_request(&self, request: &Request) -> Result<Vec<PlanSummary>, ServiceError> {
         match self {
             Self::Local(state_dir) => application_access::request_plans(state_dir, request).await,
@@ -134,8 +135,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns true if sync windows currently permit syncing an application, or `None` if that cannot be
-    /// determined.
+    /// Returns true if sync windows currently let an application sync, or `None` if that can't be determined.
     pub async fn sync_window(&self, key: &AppKey) -> Option<SyncWindowSummary> {
         match self {
             Self::Local(state_dir) => {
@@ -157,7 +157,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns the changes that an application's stored plan would make if it were executed now.
+    /// Returns the changes that an application's stored plan would make if executed now.
     pub async fn diff_plan(
         &self,
         name: String,
@@ -169,7 +169,7 @@ impl ServiceClient {
         }
     }
 
-    /// Follows the output of an operation's hooks while they are running.
+    /// Follows the output of an operation's running hooks.
     pub async fn follow_output(&self, operation: OperationId) -> Result<HookOutputSource, ServiceError> {
         match self {
             Self::Local(state_dir) => {
@@ -195,8 +195,8 @@ impl ServiceClient {
         }
     }
 
-    /// Returns the message of an application's newest operation, even if the application no longer exists.
-    /// Returns `None` if the message is unknown.
+    /// Returns the message of an application's newest operation, even if the application is gone, or `None`
+    /// if it is unknown.
     pub async fn last_message(&self, printer: &Printer, application: &Application) -> Option<String> {
         let app = instance_name(application);
         let state_dir = match self {

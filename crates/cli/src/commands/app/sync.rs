@@ -42,7 +42,7 @@ pub async fn run(args: &AppSyncArgs, printer: &Printer) -> Result<CommandOutcome
     }
 }
 
-/// Requests the syncs. Also returns true if several syncs were requested and at least one was rejected.
+/// Requests the syncs. Also returns true if there were several and at least one was rejected.
 async fn request_syncs(
     args: &AppSyncArgs,
     transport: &Transport,
@@ -50,7 +50,7 @@ async fn request_syncs(
     printer: &Printer,
 ) -> Result<(Vec<AwaitedOperation>, bool), CliError> {
     let (mut awaited, mut refused) = (Vec::new(), false);
-    // Report errors in the revisions of any application before sending the first request.
+    // Report errors in any application's revisions before sending the first request.
     let requests =
         all.iter().map(|(_, known)| build_sync_parameters(args, known)).collect::<Result<Vec<_>, _>>()?;
     for ((name, known), action) in all.iter().zip(requests) {
@@ -97,7 +97,7 @@ async fn execute_plan(
     wait_until_finished(&Transport::Service(client), &awaited, (&args.end, args.output), printer).await
 }
 
-/// Returns the only application's name, for an option that applies to a single application.
+/// Returns the name of the only application, for an option that takes a single one.
 fn single_name<'a>(args: &'a AppSyncArgs, option: &str) -> Result<&'a str, CliError> {
     match args.names.as_slice() {
         [only] => Ok(only),
@@ -105,8 +105,7 @@ fn single_name<'a>(args: &'a AppSyncArgs, option: &str) -> Result<&'a str, CliEr
     }
 }
 
-/// Returns one revision per source. The revision is an empty string for sources that the arguments don't
-/// mention.
+/// Returns one revision per source. Empty for sources that the arguments don't mention.
 pub(super) fn source_revisions(
     given: &RevisionArgs,
     application: &Application,

@@ -1,4 +1,4 @@
-//! Transport for `app` commands: either a service, or the Application resources in a cluster.
+//! Transport of the `app` commands: a service, or the Application resources in a cluster.
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
@@ -23,8 +23,8 @@ use crate::args::{ConnectionArgs, TransportArgs};
 use crate::error::CliError;
 use crate::output::Printer;
 
-/// Time within which a controller should react to a change to a resource. After this time, the command prints
-/// a warning.
+/// A controller should react to a changed resource within this time. After that, the command prints a
+/// warning.
 const PICKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Transport for requests.
@@ -38,13 +38,13 @@ pub enum Transport {
 /// Resources in a cluster.
 pub struct KubeTransport {
     direct: DirectClient,
-    /// Flags that a suggested command needs in order to use the same transport.
+    /// Flags that a suggested command needs to use the same transport.
     command_options: String,
-    /// Rejections that the controller had already reported for each application before the request.
+    /// Rejections that the controller had already reported before the request, by application.
     earlier_rejections: RefCell<BTreeMap<AppKey, ApplicationCondition>>,
 }
 
-/// An application, as reported by a service or as read from its resource.
+/// An application as reported by a service or read from its resource.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub enum ReportedApplication {
@@ -69,7 +69,7 @@ impl Borrow<Application> for ReportedApplication {
     }
 }
 
-/// Applications that were read, and the errors for Applications that could not be read.
+/// The Applications that were read, and the errors for those that couldn't be.
 pub struct ApplicationQueryResult {
     pub applications: Vec<ReportedApplication>,
     pub problems: Vec<String>,
@@ -94,7 +94,7 @@ impl Transport {
         Ok(Self::Service(connect_service(args)?))
     }
 
-    /// Returns the service that the arguments select, for data (`what`) that the resources don't contain.
+    /// Returns the service selected by the arguments, for data (`what`) that the resources don't have.
     pub fn service_client(args: &TransportArgs, what: &str) -> Result<ServiceClient, CliError> {
         if args.direct.kube {
             Err(CliError::usage(service_required_message(what)))
@@ -155,7 +155,7 @@ impl Transport {
         }
     }
 
-    /// Sends a request for an application. Returns once the request has been stored durably.
+    /// Sends a request for an application. Returns once it has been stored durably.
     pub async fn send(&self, request: Request) -> Result<(), CliError> {
         match self {
             Self::Service(desk) => Ok(desk.send(&request).await?),
@@ -163,7 +163,7 @@ impl Transport {
         }
     }
 
-    /// Watches at least the applications with the given names, or all applications if no names are given.
+    /// Watches at least the named applications, or all if no names are given.
     pub fn watch<'a>(&'a self, names: &'a [String], printer: &'a Printer) -> ApplicationWatcher<'a> {
         match self {
             Self::Service(desk) => ApplicationWatcher::Polled(desk, names),
@@ -173,8 +173,7 @@ impl Transport {
         }
     }
 
-    /// Returns true if sync windows currently permit syncing an application, or `None` if that cannot be
-    /// determined.
+    /// Returns true if sync windows currently let an application sync, or `None` if that can't be determined.
     pub async fn sync_window(&self, key: &AppKey) -> Option<SyncWindowSummary> {
         match self {
             Self::Service(desk) => desk.sync_window(key).await,
@@ -194,8 +193,8 @@ impl Transport {
         }
     }
 
-    /// Returns the message of an application's newest operation, even if the application no longer exists.
-    /// Returns `None` if the message is unknown.
+    /// Returns the message of an application's newest operation, even if the application is gone, or `None`
+    /// if it is unknown.
     pub async fn last_message(&self, printer: &Printer, application: &Application) -> Option<String> {
         match self {
             Self::Service(desk) => desk.last_message(printer, application).await,
@@ -203,7 +202,7 @@ impl Transport {
         }
     }
 
-    /// Returns the reason why the controller rejected the request in the Application resource.
+    /// Returns the reason the controller rejected the request in the Application resource.
     pub fn rejection(&self, application: &Application) -> Option<String> {
         let Self::Cluster(kube) = self else { return None };
         let before = kube.earlier_rejections.borrow();
@@ -212,7 +211,7 @@ impl Transport {
         said.map(|said| said.message.clone())
     }
 
-    /// Returns a check that prints a warning if no controller reacts to the requests sent after this call.
+    /// Returns a check that warns if no controller reacts to the requests sent from now on.
     pub fn pickup_check<'a>(&'a self, printer: &'a Printer) -> PickupCheck<'a> {
         PickupCheck { transport: self, printer, since: Instant::now(), has_warned: Cell::new(false) }
     }
@@ -256,7 +255,7 @@ impl KubeTransport {
         Ok(known)
     }
 
-    /// Adds the options for this transport to the commands that the error suggests.
+    /// Adds this transport's options to the commands that the error suggests.
     fn adapt_error(&self, error: ServiceError) -> CliError {
         CliError::Service(match error {
             ServiceError::Refused { message } => {
@@ -277,7 +276,7 @@ pub enum ApplicationWatcher<'a> {
 }
 
 impl ApplicationWatcher<'_> {
-    /// Returns the current state of the applications. Skips intermediate states.
+    /// Returns the current state of the applications, skipping intermediate states.
     pub async fn observe(&mut self) -> Result<Vec<Application>, CliError> {
         match self {
             Self::Polled(desk, names) => Ok(desk.query(names).await?.applications),
@@ -301,7 +300,7 @@ impl ApplicationWatcher<'_> {
     }
 }
 
-/// Check that prints a warning once if no controller appears to react to a request in a resource.
+/// Warns once if no controller seems to react to a request in a resource.
 pub struct PickupCheck<'a> {
     transport: &'a Transport,
     printer: &'a Printer,

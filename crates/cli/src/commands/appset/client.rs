@@ -1,4 +1,5 @@
-//! API client for ApplicationSets. Uses the process that runs in a state directory, or a remote service.
+//! API client for ApplicationSets, connected to the process that runs in a state directory or to a remote
+//! service.
 
 use tidegate_applicationset::rollout::qualified_name;
 use tidegate_daemon::application_access::{self, AppSetListing};
@@ -11,7 +12,7 @@ use crate::commands::app::service_client::ServiceClient;
 use crate::error::CliError;
 use crate::output::Printer;
 
-/// Returns all ApplicationSets, or the ApplicationSets with the given name.
+/// Returns all ApplicationSets, or those with this name.
 pub async fn find(client: &ServiceClient, name: Option<&str>) -> Result<AppSetListing, ServiceError> {
     match client {
         ServiceClient::Local(state_dir) => application_access::list_appsets(state_dir, name).await,
@@ -19,7 +20,7 @@ pub async fn find(client: &ServiceClient, name: Option<&str>) -> Result<AppSetLi
     }
 }
 
-/// Returns ApplicationSets as [`find`] does. If no service is running, prints a note and returns the last
+/// Returns ApplicationSets like [`find`]. If no service is running, prints a note and returns the last
 /// recorded state.
 pub async fn find_with_fallback(
     client: &ServiceClient,
@@ -39,8 +40,7 @@ pub async fn get_appset(client: &ServiceClient, name: &str) -> Result<Applicatio
     expect_single(find(client, Some(name)).await?, name)
 }
 
-/// Returns the ApplicationSet in the listing. Returns an error that mentions `name` unless there is exactly
-/// one ApplicationSet.
+/// Returns the only ApplicationSet in the listing. If there isn't exactly one, the error mentions `name`.
 pub fn expect_single(found: AppSetListing, name: &str) -> Result<ApplicationSet, CliError> {
     let mut found = found.appsets;
     match (found.pop(), found.is_empty()) {
@@ -59,7 +59,7 @@ pub fn expect_single(found: AppSetListing, name: &str) -> Result<ApplicationSet,
     }
 }
 
-/// Returns the full name of the only ApplicationSet with the given name.
+/// Returns the full name of the only ApplicationSet with this name.
 pub async fn resolve_name(client: &ServiceClient, name: &str) -> Result<String, CliError> {
     Ok(qualified_name(&get_appset(client, name).await?))
 }
@@ -74,7 +74,7 @@ pub async fn explain(client: &ServiceClient, name: &str) -> Result<AppSetExplana
     }
 }
 
-/// Explains an ApplicationSet as [`explain`] does. If no service is running, uses the recorded state.
+/// Explains an ApplicationSet like [`explain`]. If no service is running, uses the recorded state.
 pub async fn explain_with_fallback(
     client: &ServiceClient,
     printer: &Printer,
@@ -101,7 +101,7 @@ pub async fn plan_deletion(
     }
 }
 
-/// Sends a request for an ApplicationSet. Returns once the service has stored the request durably.
+/// Sends a request for an ApplicationSet. Returns once the service has stored it durably.
 pub async fn send(client: &ServiceClient, request: &Request) -> Result<(), ServiceError> {
     match client {
         ServiceClient::Local(state_dir) => application_access::send_request(state_dir, request).await,

@@ -26,20 +26,19 @@ use crate::output::Printer;
 
 const KIND: &str = "ApplicationSet";
 
-/// ApplicationSets from files, and the data sources for their generators.
+/// ApplicationSets from files, and the data sources of their generators.
 pub struct AppSetFiles {
     /// ApplicationSets, each with its folder.
     pub appsets: Vec<(ApplicationSet, PathBuf)>,
     pub repositories: Arc<Repositories>,
     generator_inputs: RepositoryInputs,
     is_new_globbing: bool,
-    /// Folder for repository mirrors. Dropping it removes the folder.
+    /// Folder for repository mirrors. Removed on drop.
     _scratch: TempDir,
 }
 
 impl AppSetFiles {
-    /// Reads the files. Warns about fields that have no effect because the service's policy options override
-    /// them.
+    /// Reads the files. Warns about fields that the service's policy options override.
     pub fn read(
         files: &[PathBuf],
         found: &GeneratorArgs,
@@ -66,8 +65,8 @@ impl AppSetFiles {
         Ok(Self { appsets, repositories, generator_inputs, is_new_globbing, _scratch: scratch })
     }
 
-    /// Returns an ApplicationSet's Applications, and problems with their names. Prints warnings for
-    /// generators that were skipped.
+    /// Returns an ApplicationSet's Applications, and problems with their names. Warns about skipped
+    /// generators.
     pub fn generate_applications(
         &mut self,
         set: &ApplicationSet,
@@ -90,7 +89,7 @@ impl AppSetFiles {
         let generated = match generated {
             Ok(generated) => generated,
             Err(errors) => {
-                // The file isn't the cause of an error if a server doesn't respond.
+                // If a server doesn't respond, it isn't the file's fault.
                 let is_input =
                     errors.0.iter().any(|error| !matches!(error.problem, Problem::QueryFailed { .. }));
                 let problems =
@@ -155,7 +154,7 @@ fn read_appsets(files: &[PathBuf]) -> Result<Vec<(ApplicationSet, PathBuf)>, Cli
     Ok(appsets)
 }
 
-/// Creates a temporary folder for repository mirrors. Only the current user can read it.
+/// Creates a temporary folder for repository mirrors, readable only by the current user.
 fn create_scratch_folder() -> Result<TempDir, CliError> {
     tempfile::Builder::new()
         .prefix("tidegate-generate-")

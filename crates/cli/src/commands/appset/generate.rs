@@ -26,7 +26,7 @@ pub fn run(args: &GenerateArgs, printer: &Printer) -> Result<CommandOutcome, Cli
         all.extend(generated.applications.into_iter().map(|made| made.application));
     }
     problems.extend(find_shared_names(&all));
-    // Show the valid Applications. The exit code indicates that some Applications are missing.
+    // Show the valid Applications. The exit code tells that some are missing.
     printer.print_value(&application::document(&all), args.output)?;
     if problems.is_empty() {
         Ok(CommandOutcome::Done)

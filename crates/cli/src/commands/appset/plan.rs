@@ -1,5 +1,5 @@
-//! `tidegate appset plan`: shows the order in which the Applications of ApplicationSets in files would be
-//! synced and deleted, and each Application's new revision.
+//! `tidegate appset plan`: shows in which order the Applications of ApplicationSets in files would be synced
+//! and deleted, with each Application's new revision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -33,7 +33,7 @@ use crate::output::Printer;
 use crate::output::application_set::display_name;
 use crate::output::appset_plan::{self, AppSetPlan, DeletionPlan, PlannedApplication, Removal, RolloutPlan};
 
-/// Revision to use for a source that doesn't specify a revision.
+/// Used for a source without a revision.
 const HEAD: &str = "HEAD";
 
 pub async fn run(args: &AppSetPlanArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
@@ -72,7 +72,7 @@ fn plan_files(
         let wrong = wrong.into_iter().map(|wrong| format!("ApplicationSet {}: {wrong}", set.metadata.name));
         problems.extend(wrong);
     }
-    // Show the plans that could be created. The exit code indicates that some plans are missing.
+    // Show the plans that could be created. The exit code tells that some are missing.
     if !plans.is_empty() {
         appset_plan::print(&plans, args.output, printer)?;
     }
@@ -83,7 +83,7 @@ fn plan_files(
     }
 }
 
-/// Names of the defined gates; `None` if no gates file was specified.
+/// Names of the defined gates. `None` without a gates file.
 struct DefinedGates(Option<BTreeSet<String>>);
 
 impl DefinedGates {
@@ -172,8 +172,7 @@ fn plan_appset(
     })
 }
 
-/// Returns the initial state of the progressive sync, or `None` if the ApplicationSet has no progressive
-/// sync.
+/// Returns the initial state of the progressive sync, or `None` if the ApplicationSet doesn't have one.
 fn build_rollout(
     set: &ApplicationSet,
     applications: &[Application],
@@ -220,7 +219,7 @@ fn target_revisions(application: &Application) -> Vec<String> {
     application.sources().iter().map(written).collect()
 }
 
-/// Returns the handling of Applications that are no longer generated.
+/// Returns what becomes of Applications that are no longer generated.
 fn build_removal(
     set: &ApplicationSet,
     foreseen: &AppSetPreview,
@@ -274,7 +273,7 @@ impl ServiceState {
 enum ResolvedRevision {
     /// A commit or version.
     Resolved(String),
-    /// The revision as written, because it could not be resolved.
+    /// The revision as written, because it couldn't be resolved.
     Unknown(String),
 }
 
@@ -284,7 +283,7 @@ impl ResolvedRevision {
         revision.clone()
     }
 
-    /// Returns all resolved revisions, or `None` if at least one could not be resolved.
+    /// Returns all resolved revisions, or `None` if any couldn't be resolved.
     fn all_resolved(all: &[Self]) -> Option<Vec<String>> {
         let found = |one: &Self| match one {
             Self::Resolved(revision) => Some(revision.clone()),
@@ -303,7 +302,8 @@ struct RevisionResolver<'a> {
 }
 
 impl RevisionResolver<'_> {
-    /// Returns one revision per source. Revisions that cannot be resolved are printed and returned as written.
+    /// Returns one revision per source. Revisions that can't be resolved are reported and returned as
+    /// written.
     fn resolve_all(&mut self, application: &Application) -> Vec<ResolvedRevision> {
         application.sources().iter().map(|source| self.resolve(source)).collect()
     }

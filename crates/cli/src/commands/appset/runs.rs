@@ -67,7 +67,7 @@ async fn load_runs(
     })
 }
 
-/// Returns the run. Prints a note if the run's details were compacted.
+/// Loads the run. Prints a note if its details were compacted.
 async fn load_run(service: &ServiceArgs, id: &str, printer: &Printer) -> Result<RunWithEvents, CliError> {
     let run = match ServiceClient::from_args(service)? {
         ServiceClient::Local(state_dir) => operation_access::find_run(&state_dir, printer, id).await?,

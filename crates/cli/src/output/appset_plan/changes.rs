@@ -13,7 +13,7 @@ use crate::output::picture::shorten;
 
 /// Heading for Applications that are no longer generated.
 pub(super) const REMOVAL: &str = "Removal";
-/// Maximum number of fields to draw per Application. JSON and YAML contain all fields.
+/// Maximum number of fields to draw per Application. JSON and YAML have all of them.
 const FIELDS_MAX: usize = 12;
 /// Maximum number of characters to draw per value.
 const VALUE_CHARS_MAX: usize = 60;
@@ -27,7 +27,7 @@ pub struct Removal {
     /// Names of the retained Applications, each with the reason.
     #[serde(rename = "remaining")]
     pub held: BTreeMap<String, String>,
-    /// Problems with the ApplicationSet that prevent some of the changes.
+    /// Problems of the ApplicationSet that prevent some of the changes.
     pub problems: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Order of a deletion, and the objects that are retained.
+//! Order of a deletion, and the objects that survive it.
 
 use serde::Serialize;
 use tidegate_applicationset::preview::{DeletionPreview, RetainedKind, RetainedMember};
@@ -6,7 +6,7 @@ use tidegate_lifecycle::teardown::OrderKind;
 
 use super::{MemberRow, Part, Stage, count_note, format_application_count};
 
-/// Order of a deletion, and the objects that are retained.
+/// Order of a deletion, and the objects that survive it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionPlan {
@@ -33,7 +33,7 @@ pub struct DeletionStep {
 }
 
 impl DeletionPlan {
-    /// Returns the steps of a deletion. Includes the step for unselected Applications only if there are any.
+    /// Returns the steps of a deletion, with a step for unselected Applications only if there are any.
     pub fn from_preview(preview: &DeletionPreview, order: Option<OrderKind>) -> Self {
         let DeletionPreview { deletion: view, kept } = preview;
         let steps = view.steps.iter().filter(|written| written.step.is_some() || written.members > 0);

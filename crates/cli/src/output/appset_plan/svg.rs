@@ -1,10 +1,10 @@
 //! Plans of ApplicationSets as pictures, with the rollout and the deletion from top to bottom. Each step is a
-//! card, and each Application is a row.
+//! card, each Application a row.
 
 use super::{MemberRow, PlanDrawing, Stage};
 use crate::output::picture::{Card, Chip, Picture, Row, shorten};
 
-/// Prefix of a row that shows a changed field of the Application above it.
+/// Marks a row that shows a changed field of the Application above it.
 const CHANGE_PREFIX: &str = "↳";
 const SYNC_COLOR: &str = "#2f6fb5";
 const DELETION_COLOR: &str = "#c0392b";

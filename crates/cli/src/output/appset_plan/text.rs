@@ -3,7 +3,7 @@
 use super::{MemberRow, Part, PlanDrawing, Stage};
 use crate::output::{Style, Text, one_line};
 
-/// Maximum width of the name column. Longer names are not aligned.
+/// Maximum width of the name column. Longer names aren't aligned.
 const NAME_WIDTH_MAX: usize = 56;
 
 pub fn text(plans: &[PlanDrawing]) -> Text {

@@ -1,4 +1,4 @@
-//! Next action for an Application that has no running operation.
+//! Next action for an Application without a running operation.
 
 use tidegate_application::automated_sync::IdleReason;
 use tidegate_application::refresh::SKIP_RECONCILE_ANNOTATION;
@@ -53,7 +53,7 @@ impl IdleStatus {
         }
     }
 
-    /// Returns the action for a requested operation that has not started, or whose details are unavailable.
+    /// Returns the action for a requested operation that hasn't started or whose details are unavailable.
     fn pending_action(&self) -> NextAction {
         match self.after {
             _ if self.has_begun => NextAction::nothing("the operation is running"),

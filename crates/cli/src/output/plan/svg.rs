@@ -1,4 +1,4 @@
-//! Plans as pictures, with the phases from top to bottom. Each wave is a card, and each object is a row.
+//! Plans as pictures, with the phases from top to bottom. Each wave is a card, each object a row.
 
 use tidegate_model::{Action, Phase, PlannedWave, Severity, Task, format_duration};
 

@@ -5,7 +5,7 @@ use tidegate_model::{Action, Phase, PlannedWave, Severity, Task, Warning, format
 use super::{PlanReport, format_count, object_name};
 use crate::output::{Style, Text, one_line};
 
-/// Maximum width of the name column. Longer names are not aligned.
+/// Maximum width of the name column. Longer names aren't aligned.
 const NAME_WIDTH_MAX: usize = 56;
 
 pub fn text(report: &PlanReport<'_>) -> Text {
@@ -92,7 +92,7 @@ fn add_wave(
             }
             text.add(Style::Dim, note);
         }
-        // A built-in rule is what users expect, so only other rules are mentioned.
+        // Users expect a built-in rule, so only mention others.
         if let Some(judge @ ("user" | "convention" | "judge")) = judges.next().flatten() {
             text.add(Style::Dim, format!("  health rule: {judge}"));
         }

@@ -23,7 +23,7 @@ impl<'d> Types<'d> {
         Self { schemas, queue: Vec::new(), known_types: BTreeSet::new() }
     }
 
-    /// Returns a link to a named type, and adds a section for the type.
+    /// Returns a link to a named type, adding a section for it.
     pub fn link_type(&mut self, name: &str) -> String {
         if let Some((_, page)) = PAGES.iter().find(|(known, _)| *known == name) {
             return format!("[{name}]({page})");
@@ -142,7 +142,7 @@ impl<'d> Types<'d> {
         vec![code(name), self.type_name(field) + null + optional, meaning]
     }
 
-    /// Returns the list item for a variant, which is either a word or an object with fields.
+    /// Returns the list item for a variant: a word, or an object with fields.
     fn choice(&mut self, schema: &Value) -> String {
         let about = sentence(schema["description"].as_str().unwrap_or_default());
         let about = if about.is_empty() { about } else { format!(": {about}") };

@@ -90,8 +90,8 @@ pub(crate) enum CallKind {
     Namespaces(Arc<[String]>),
 }
 
-/// Returns a cluster whose writes wait until the operation's claim covers them. If the operation needs no
-/// claim, returns the cluster unchanged.
+/// Wraps a cluster so that writes wait until the operation's claim covers them. Returns it unchanged if no
+/// claim is needed.
 fn cover_writes(cluster: Arc<dyn Cluster>, hold: Option<Arc<LeaseCoverage>>) -> Arc<dyn Cluster> {
     match hold {
         Some(coverage) => Arc::new(CoveredCluster { cluster, coverage }),
@@ -104,8 +104,8 @@ impl Call {
     pub fn into_job(self, hold: Option<Arc<LeaseCoverage>>, guard: PolicyGuard) -> Job {
         Box::new(move |cluster| {
             Box::pin(async move {
-                // Check the policy only after waiting for the claim, because the policy may have changed in
-                // the meantime.
+                // Check the policy only after waiting for the claim, because it may have changed in the
+                // meantime.
                 let cluster = match guard.restrict(cluster).await {
                     Ok(cluster) => cover_writes(cluster, hold),
                     Err(error) => return self.command.fail(error),

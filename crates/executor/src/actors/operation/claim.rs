@@ -1,5 +1,4 @@
-//! The operation's claim. The operation holds the claim while it is running and releases it when it has
-//! finished.
+//! The operation's claim, held while it is running and released once it has finished.
 
 use std::sync::Arc;
 

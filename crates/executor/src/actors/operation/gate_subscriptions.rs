@@ -22,8 +22,8 @@ use crate::log::run_blocking;
 use crate::manifests;
 use crate::offline::list_summaries;
 
-/// Interval at which an operation that is waiting for a slot checks whether operations without an actor have
-/// finished. Another process may have recorded the end of such an operation.
+/// Interval at which an operation waiting for a slot checks whether operations without an actor have
+/// finished. Another process may have recorded their end.
 const ENDED_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Returns the slots that an operation has according to its state.
@@ -221,7 +221,7 @@ async fn read_places(shared: &EngineContext) -> Result<Vec<RecordedPlaces>, LogE
         });
         match read.await {
             Ok(Ok(driver)) => found.push(recorded_places(operation, driver.state())),
-            // An operation with unreadable records can't continue, so its slots are ignored.
+            // An operation with unreadable records can't continue, so ignore its slots.
             Ok(Err(error)) => tracing::warn!(%operation, %error, "failed to read the slots of an operation"),
             Err(error) => tracing::warn!(%operation, %error, "failed to read the slots of an operation"),
         }

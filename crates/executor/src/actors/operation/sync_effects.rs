@@ -1,5 +1,5 @@
-//! Effects of one operation. Its commands become calls, watches, gate subscriptions and a timer. Its events
-//! become records, notifications and inventory changes.
+//! Effects of one operation. Commands become calls, watches, gate subscriptions and a timer; events become
+//! records, notifications and inventory changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -83,8 +83,7 @@ pub(super) struct SyncEffects {
     runs: BTreeMap<(TaskId, u32), watch::Sender<bool>>,
     /// Timer after which the operation starts watching its namespaces.
     namespaces_due: Option<AbortHandle>,
-    /// Sender that is dropped together with this actor. The calls in flight are then abandoned, and the next
-    /// actor repeats them.
+    /// Dropped together with this actor, which abandons the calls in flight. The next actor repeats them.
     alive: watch::Sender<()>,
     /// True if an earlier actor may already have executed the outstanding commands.
     is_recovered: bool,
@@ -96,7 +95,7 @@ pub(super) struct SyncEffects {
     bundle: Option<Arc<Bundle>>,
     /// Manifests of a waiting operation, if they are still in memory.
     cached_bundle: Weak<Bundle>,
-    /// Values of the operation's Secrets, loaded when the first text arrives that may contain these values.
+    /// Values of the operation's Secrets, loaded when the first text that may contain them arrives.
     mask: Option<Arc<Mask>>,
     /// Tracks whether the claim covers the operation's writes.
     pub coverage: Arc<LeaseCoverage>,
@@ -252,8 +251,8 @@ impl SyncEffects {
         }
     }
 
-    /// Runs a hook by using a hook runner. A hook runner may take any amount of time, so the hook doesn't
-    /// count toward the limit of concurrent cluster calls.
+    /// Runs a hook through a hook runner. That may take arbitrarily long, so it doesn't count toward the
+    /// limit on concurrent cluster calls.
     fn run_hook(&mut self, state: &State, runner: String, work: TaskJob, command: InFlightCommand) {
         let extensions = Arc::clone(&self.shared.extensions);
         let (operation, application) = (self.id, work.request.application.clone());
@@ -263,8 +262,8 @@ impl SyncEffects {
         self.runs.insert((task, attempt), cancel);
         self.spawn(async move {
             if let Some(hold) = hold {
-                // Start the hook only while the operation holds its claim. If the claim is lost, the
-                // operation ends and this task is aborted.
+                // Start only while the operation holds its claim. If it loses the claim later, it ends and
+                // this task is aborted.
                 hold.wait_until_covered().await;
             }
             let end = match work.copy_manifest().await {
@@ -299,9 +298,9 @@ impl SyncEffects {
         });
     }
 
-    /// Starts the timer for the namespace watches. In a short operation, it is enough to observe the
-    /// namespaces at the end. After a recovery, the watches start immediately, because the namespaces may
-    /// have changed while no process was running the operation.
+    /// Starts the timer for the namespace watches. For a short operation, a look at the namespaces at the end
+    /// is enough. After a recovery, the watches start immediately, because the namespaces may have changed
+    /// while the operation wasn't running.
     fn start_namespace_timer(&mut self) {
         let inbox = self.inbox.clone();
         let wait = if self.is_recovered { Duration::ZERO } else { NAMESPACE_WATCH_DELAY };
@@ -313,7 +312,7 @@ impl SyncEffects {
     }
 
     fn watch_namespaces(&mut self, state: &State) {
-        // The timer is gone if the subscription to the namespaces has ended in the meantime.
+        // The timer is gone if the subscription was dropped in the meantime.
         if self.namespaces_due.take().is_none() {
             return;
         }
@@ -331,7 +330,7 @@ impl SyncEffects {
         }
     }
 
-    /// Spawns work that doesn't use the cluster. Like a cluster call, the work ends with this actor.
+    /// Spawns work that doesn't use the cluster. Like a cluster call, it is abandoned when this actor stops.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut alive = self.alive.subscribe();
         tokio::spawn(async move {
@@ -383,7 +382,7 @@ impl Effects<SyncOperation> for SyncEffects {
             EffectMessage::HookEnded(task, attempt) => drop(self.runs.remove(&(task, attempt))),
             EffectMessage::Bundle(bundle) => self.bundle = Some(bundle),
             EffectMessage::Mask(mask) => self.mask = Some(mask),
-            // Nothing to do, because the failed write has already ended the actor.
+            // Nothing to do: the failed write has already stopped the actor.
             EffectMessage::WriteFailed(_) => {}
         }
     }
@@ -424,8 +423,8 @@ impl Effects<SyncOperation> for SyncEffects {
         }));
     }
 
-    /// Ends a subscription. The operation holds its claim until it has finished, so its claim keeper keeps
-    /// running even while the keeper can't make calls.
+    /// Ends a subscription. The claim keeper is left running, even while it can't make calls, because the
+    /// operation holds its claim until it has finished.
     fn end_subscription(&mut self, state: &State, command: &Command) {
         let ended = match command {
             Command::Observe { task } => vec![WatchTarget::Task(*task)],
@@ -488,9 +487,9 @@ impl Effects<SyncOperation> for SyncEffects {
         }
     }
 
-    /// Frees memory that a waiting operation doesn't need. If the operation is only waiting for objects to
-    /// become healthy, it keeps its manifests in memory for a short time. With many short waves, reading the
-    /// manifests again would cost more than the waves themselves.
+    /// Frees memory that a waiting operation doesn't need. If it is only waiting for objects to become
+    /// healthy, its manifests stay in memory a little longer: with many short waves, rereading them would
+    /// cost more than the waves themselves.
     fn on_idle(&mut self, is_watching: bool) {
         self.request = None;
         self.mask.take_if(|mask| mask.bytes() > MASK_BYTES_MAX);

@@ -1,9 +1,9 @@
 //! Admission of a new operation whose application already has an open operation. The new operation is
 //! rejected, is queued, or supersedes the open operation.
 //!
-//! A queued operation exists only while its submitter is waiting for the response. The log doesn't contain
-//! the operation, and no caller has been notified of its start. If the submitter drops its request, the
-//! operation is removed from the queue.
+//! A queued operation exists only for as long as its submitter is waiting for the response. It isn't in the
+//! log, its start hasn't been announced to any caller, and it leaves the queue if the submitter drops its
+//! request.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl SupervisorState {
             Some(_) => queue.push_front(submit),
             None => queue.push_back(submit),
         }
-        // If the open operation has no actor, resume it, because it would otherwise never finish.
+        // Resume the open operation if it has no actor, because it would never finish otherwise.
         let (reply, resumed) = oneshot::channel();
         self.resume(myself, open, reply.into(), true);
         let myself = myself.clone();
@@ -78,7 +78,7 @@ impl SupervisorState {
         }
     }
 
-    /// Starts an application's next queued operation after the open operation has ended.
+    /// Starts an application's next queued operation once the open operation has finished.
     pub(super) fn start_next(&mut self, myself: &ActorRef<SupervisorMessage>, application: &str) {
         while let Some(queue) = self.queues.get_mut(application) {
             let next = queue.pop_front();
@@ -89,7 +89,7 @@ impl SupervisorState {
             let (shared, myself) = (Arc::clone(&self.shared), myself.clone());
             self.tasks.spawn(async move {
                 // The log doesn't reference the operation's manifests yet, so a compaction may have removed
-                // the manifests.
+                // them.
                 match store_json(&shared.log, &shared.log_failure, &next.manifests).await {
                     Ok(targets) => {
                         let submit = Submission { targets, ..next };

@@ -48,7 +48,7 @@ async fn run_compaction(
         // The semaphore is never closed.
         let Ok(permit) = Arc::clone(writing).acquire_owned().await else { return Ok(()) };
         let now = shared.clock.now();
-        // The blocking call owns the permit because the call continues even if this task ends.
+        // The blocking call owns the permit, because it continues even if this task is aborted.
         let step = run_blocking(&shared.log, move |log| {
             let _permit = permit;
             log.compact_step(&keep, now)

@@ -1,6 +1,6 @@
-//! Actors that operations depend on: the log actor, and one actor per cluster. If one of these actors ends
-//! unexpectedly, it is restarted. If it keeps failing, the operations that depend on it end with the failure
-//! as their reason.
+//! Actors that operations depend on: the log actor, and one actor per cluster. If an actor exits
+//! unexpectedly, it is restarted. If it keeps failing, the operations that depend on it end with that failure
+//! as the reason.
 
 use std::sync::Arc;
 
@@ -119,8 +119,8 @@ impl SupervisorState {
         reason: &str,
     ) {
         if self.is_stopping {
-            // The engine can't record the results of work in flight any more. The operations will observe
-            // these results again when they are resumed.
+            // The results of work in flight can no longer be recorded. The operations will observe them again
+            // when they are resumed.
             return self.answer_waiters();
         }
         if self.shared.log_failure.get().is_some() {

@@ -1,8 +1,7 @@
-//! Reads operations from the log, both to resume operations and to restart operations whose actors have
-//! failed.
+//! Reads operations from the log, to resume them or to restart them after their actor has failed.
 //!
-//! The time needed to read an operation is proportional to the length of its log. Reads therefore run in the
-//! background, while the supervisor handles other messages.
+//! Reading an operation takes time proportional to the length of its log, so reads run in the background
+//! while the supervisor handles other messages.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -47,8 +46,7 @@ impl SupervisorState {
         self.read_operation(myself, operation, ReadPurpose::Resume);
     }
 
-    /// Defers a message if the operation that it concerns is currently being read. Otherwise returns the
-    /// message.
+    /// Defers a message if its operation is currently being read. Otherwise, hands it back.
     pub(super) fn defer(&mut self, message: SupervisorMessage) -> Option<SupervisorMessage> {
         let about = match &message {
             SupervisorMessage::Resume { operation, .. }
@@ -79,8 +77,7 @@ impl SupervisorState {
             if let ReadPurpose::Restart { delay, .. } = &purpose {
                 tokio::time::sleep(*delay).await;
             }
-            // The semaphore is never closed. If it were closed, the only effect would be more concurrent
-            // reads.
+            // The semaphore is never closed. If it were, there would merely be more concurrent reads.
             let _permit = reads.acquire().await;
             let result = match &purpose {
                 ReadPurpose::Resume => read_resumable(&shared, operation).await,
@@ -185,8 +182,8 @@ impl SupervisorState {
         end_reason: Option<String>,
         result: Result<RecoveredOperation, EngineError>,
     ) {
-        // If there is no running entry, the log has failed or the engine is stopping. All callers have then
-        // been notified already.
+        // Without a running entry, the log has failed or the engine is stopping, and all callers have been
+        // notified already.
         let Some(child) = self.running.get(&operation).filter(|child| child.is_down) else { return };
         let restarts = child.restarts.clone();
         let started = match result {
@@ -212,8 +209,7 @@ impl SupervisorState {
     }
 }
 
-/// Reads an operation whose actor has failed. Waits until the operation's records in flight have been
-/// written.
+/// Reads an operation whose actor has failed, once its records in flight have been written.
 async fn read_settled(
     shared: &EngineContext,
     operation: OperationId,

@@ -26,12 +26,12 @@ use crate::output::RunningHooks;
 use crate::restarts::Restarts;
 use crate::summary::Summary;
 
-/// Maximum number of operations that are read concurrently. Each read occupies a thread.
+/// Maximum number of operations read concurrently. Each read takes up a thread.
 pub(super) const CONCURRENT_READS_MAX: usize = 8;
 
 pub(super) type Reply<T> = RpcReplyPort<Result<T, EngineError>>;
 
-/// Message to the supervisor, from the engine or from an actor that the supervisor has started.
+/// Message to the supervisor, from the engine or from an actor it has started.
 pub(crate) enum SupervisorMessage {
     /// Start a new operation.
     Submit(Submission),
@@ -185,7 +185,7 @@ pub(crate) enum ReadPurpose {
 /// An operation that is being read from the log in order to resume it.
 pub(crate) struct PendingResume {
     pub reply: Reply<()>,
-    /// True to resume the operation only if this engine has a connection to the operation's cluster.
+    /// True to resume the operation only if this engine is connected to its cluster.
     pub if_connected: bool,
     /// Messages that are deferred until the operation has been read.
     pub deferred_messages: Vec<SupervisorMessage>,

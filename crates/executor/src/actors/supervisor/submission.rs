@@ -67,8 +67,8 @@ impl SupervisorState {
                 if let Some(Submission { reply, .. }) = submits.next() {
                     let _ = reply.send(Err(error.into()));
                 }
-                // The list can't be read, so submit the remaining operations again. Each of them triggers a
-                // new read.
+                // The list can't be read. Submit the remaining operations again, each of which triggers a new
+                // read.
                 submits.for_each(|submit| drop(myself.send_message(SupervisorMessage::Submit(submit))));
                 return;
             }
@@ -97,7 +97,7 @@ impl SupervisorState {
         if let Err(error) = self.check_can_start() {
             return drop(reply.send(Err(error)));
         }
-        // The caller chose this id, and may have submitted the same operation before.
+        // The caller chose this ID, and may have submitted the same operation before.
         if let Some(message) = self.recent_results.final_message(operation).map(str::to_owned) {
             let _ = reply.send(Err(EngineError::AlreadyFinished { operation, message }));
             return self.start_next(myself, &application);

@@ -12,9 +12,9 @@ const CONTEXT_BYTES: usize = 96;
 /// of a value is longer than this.
 const OPEN_VALUE_CONTEXT_BYTES: usize = 64 * 1024;
 
-/// Masks the lines of a text one after the other. A value that spans lines is also masked in the following
-/// lines. A value is recognized only once its beginning is complete. If a value starts at the very end of a
-/// line, a few of its characters may therefore remain visible.
+/// Masks a text line by line, including values that span several lines. A value is recognized only once its
+/// beginning is complete, so if it starts at the very end of a line, a few of its characters may remain
+/// visible.
 #[derive(Clone, Debug)]
 pub struct LineMask {
     mask: Arc<Mask>,

@@ -1,5 +1,5 @@
-//! Decoded views of a text. Each byte of a view remembers its position in the original. The mask can thus
-//! search for values in the decoded text instead of searching for every possible encoding.
+//! Decoded views of a text. Each byte of a view remembers its position in the original, so that the mask can
+//! search the decoded text instead of searching for every possible encoding.
 //!
 //! ```text
 //! text ─▶ without whitespace ─▶ without percent signs, backslashes ─▶ without whitespace ─▶ base64 decoded

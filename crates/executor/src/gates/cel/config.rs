@@ -45,7 +45,7 @@ pub(super) struct CompiledGate {
     message: Option<Condition>,
     /// The expression as shown in messages.
     expression_text: String,
-    /// Description of the selected objects, for messages while no such object exists.
+    /// Description of the selected objects, for messages while there are none.
     objects_text: String,
 }
 
@@ -108,7 +108,7 @@ impl CelGate {
 }
 
 impl CompiledGate {
-    /// Returns the reason why the objects don't meet the condition. `None` if they do.
+    /// Returns the reason why the objects don't meet the condition, or `None` if they do.
     pub fn unmet_reason<'a>(&self, objects: impl Iterator<Item = &'a Object>) -> Option<String> {
         let mut objects = objects.peekable();
         if objects.peek().is_none() {

@@ -1,5 +1,5 @@
-//! Watches of objects in a cluster, for gates. Gates that select the same objects share one watch, which
-//! stays open for as long as any of these gates exists.
+//! Watches of objects in a cluster, for gates. Gates that select the same objects share a watch, which stays
+//! open for as long as any of them exists.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -11,8 +11,8 @@ use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Scope, WatchEvent};
 use tidegate_model::{Destination, Object};
 use tokio::sync::{Semaphore, watch};
 
-/// Delay before a watch that ended or failed is opened again. The delay doubles, up to [`RETRY_MAX`], until a
-/// watch succeeds.
+/// Delay before a watch that was closed or failed is reopened. It doubles, up to [`RETRY_MAX`], until a watch
+/// succeeds.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// Maximum delay before a watch is opened again.
 const RETRY_MAX: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ pub(super) enum View {
     /// The first list has not arrived yet.
     #[default]
     Pending,
-    /// The objects can't be read, for the contained reason.
+    /// The objects can't be read, for this reason.
     Unreadable(String),
     /// Selected objects that exist, by namespace and name.
     Listed(BTreeMap<Place, Arc<Object>>),
@@ -134,7 +134,7 @@ async fn watch_with_retries(
     let mut wait = RETRY_MIN;
     loop {
         match list_and_watch(connection, selection, view, &mut wait).await {
-            // A server that ends each watch immediately must not cause a busy loop.
+            // Don't busy-loop if a server closes each watch immediately.
             Ok(()) => tokio::time::sleep(RETRY_MIN).await,
             Err(error) => {
                 if error.kind != ErrorKind::Gone {

@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::config::EndpointRequest;
 
-/// Maximum size of a response in bytes. A response contains only a yes or no, and an optional reason.
+/// Maximum size of a response in bytes. Responses contain just a yes or no, and an optional reason.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of characters in the reason that an endpoint returns.
 const REASON_CHARS_MAX: usize = 300;
@@ -29,7 +29,7 @@ const SECRET_MASK: &str = "***";
 pub(super) enum EndpointAnswer {
     /// The wave may start.
     Allowed,
-    /// The wave must not start, for the contained reason.
+    /// The wave must not start, for this reason.
     Denied(String),
     /// The response wasn't usable, for the contained reason.
     Unusable(String),
@@ -62,8 +62,7 @@ fn tcp_connector() -> HttpConnector {
 
 fn build_client<C: Connect + Clone + Send + Sync + 'static>(connector: C) -> Client<C, Full<Bytes>> {
     let mut builder = Client::builder(TokioExecutor::new());
-    // Don't reuse connections. The server may have closed an idle connection, and each request is attempted
-    // only once.
+    // Don't reuse connections: requests aren't retried, and the server may have closed an idle connection.
     builder.pool_max_idle_per_host(0).retry_canceled_requests(false).build(connector)
 }
 
@@ -164,7 +163,7 @@ where
     }
 }
 
-/// Returns the innermost cause of an error, which is the most informative one.
+/// Returns the innermost cause of an error, which is the most informative.
 fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

@@ -17,7 +17,7 @@ use crate::gates::gate_subject::GateSubject;
 
 /// Default timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum timeout. The limit is low so that a hanging endpoint is noticed.
+/// Maximum timeout. It is low so that a hanging endpoint gets noticed.
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 /// Default interval.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
@@ -68,13 +68,13 @@ pub enum HttpMethod {
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HeaderSource {
-    /// The value itself, which is stored with the operation.
+    /// The value itself, stored with the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// Environment variable of the process that sends the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<String>,
-    /// File that contains the value. The file is read again for each request.
+    /// File that contains the value, reread for each request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Prefix of the value, such as `Bearer `.
@@ -95,7 +95,7 @@ impl fmt::Debug for HeaderSource {
 pub(crate) struct EndpointRequest {
     pub method: Method,
     pub url: Uri,
-    /// Name of the endpoint in messages. Omits the path and query, because they may contain secrets.
+    /// Name of the endpoint in messages, without the path and query because they may contain secrets.
     pub endpoint: String,
     pub headers: Vec<(HeaderName, HeaderSource)>,
     pub body: Bytes,
@@ -204,7 +204,7 @@ impl HeaderSource {
         }
     }
 
-    /// Returns the current value and its secret part. Error messages don't quote either of them.
+    /// Returns the current value and its secret part, neither of which appears in error messages.
     pub(crate) fn read(&self) -> Result<(HeaderValue, String), String> {
         let secret = match (&self.value, &self.env, &self.file) {
             (Some(value), ..) => value.clone(),

@@ -24,7 +24,7 @@ pub(super) fn advance_after_failure(operation: &Operation, now: Timestamp) -> Ve
         return move_to(Stage::AwaitingRetry { until }, now);
     }
     if matches!(operation.stage, Stage::Planned | Stage::DryRun) {
-        // The operation hasn't written to the cluster, so SyncFail hooks aren't needed.
+        // Nothing was written to the cluster, so there is nothing for SyncFail hooks to do.
         let message = with_retry_count(operation, failure.message.clone());
         return finish_now(OperationPhase::Failed, message, now);
     }
@@ -118,7 +118,7 @@ pub(super) fn finish_termination(operation: &Operation, now: Timestamp) -> Vec<O
     }
 }
 
-/// Gives up on hooks that weren't stopped or released in time, so that a terminated operation always ends.
+/// Gives up on hooks that weren't stopped or released in time, so that a termination always completes.
 pub(crate) fn give_up_hooks(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let closing = operation.all_tasks().filter(|(_, _, state)| state.needs_stop_or_release());
     let given_up = closing.flat_map(|(task, _, state)| match state.progress {

@@ -38,8 +38,8 @@ pub(super) fn advance_wave(
         }
         WaveStep::Clearing if any(&|task, state| is_clearing(task, state)) => Vec::new(),
         WaveStep::DryRun | WaveStep::Pruning | WaveStep::AwaitingGone | WaveStep::Clearing if failed => {
-            // Tasks that an earlier attempt applied, or that were adopted, may still be running. The attempt
-            // fails only after these tasks have ended.
+            // Tasks that were adopted, or applied by an earlier attempt, may still be running. Let them
+            // finish before the attempt fails.
             move_to_step(index, WaveStep::AwaitingHealth, now)
         }
         WaveStep::DryRun | WaveStep::Pruning | WaveStep::AwaitingGone | WaveStep::Clearing => {
@@ -102,9 +102,8 @@ fn next_step(operation: &Operation, index: u32, current: WaveStep, now: Timestam
     move_to_step(index, next.unwrap_or(WaveStep::AwaitingHealth), now)
 }
 
-/// Returns the step that the wave must return to after a user's override. This is the earliest step that has
-/// work to do, either for a retried task or for a task that a skipped task had blocked. Returns `None` if the
-/// wave has failed.
+/// Returns the step to go back to after a user's override: the earliest step with work to do, for a retried
+/// task or for a task that a skipped task was blocking. `None` if the wave has failed.
 fn earlier_step(operation: &Operation, index: u32, failed: bool) -> Option<WaveStep> {
     (!failed && !operation.overrides.is_empty()).then(|| needed_steps(operation, index).next())?
 }
@@ -150,8 +149,8 @@ fn advance_applying(operation: &Operation, index: u32, now: Timestamp) -> Vec<Op
     started
 }
 
-/// Ends a wave whose deadline has passed or whose namespace was lost. Waits until its hooks are stopped, then
-/// fails the attempt. A SyncFail wave passes instead.
+/// Ends a wave whose deadline has passed or whose namespace was lost: waits for its hooks to stop, then fails
+/// the attempt. A SyncFail wave passes instead.
 fn expire_wave(
     operation: &Operation,
     index: u32,

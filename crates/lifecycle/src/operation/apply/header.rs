@@ -11,7 +11,7 @@ pub(super) fn record_call_failure(calls: &mut CallFailures, message: &str, retry
     message.clone_into(&mut calls.message);
 }
 
-/// Records that the cluster doesn't respond. Calls that were in flight at the same time count as one attempt.
+/// Records that the cluster isn't responding. Calls that were in flight together count as a single attempt.
 pub(super) fn record_outage(header: &mut Header, message: &str, retry_at: Timestamp, at: Timestamp) {
     let known = header.outage.take();
     let (since, tried) = known.as_ref().map_or((at, 0), |outage| (outage.since, outage.tried));

@@ -30,7 +30,7 @@ pub(super) fn is_legal(stage: &Stage, event: &OperationEvent) -> bool {
         OperationEvent::ObjectDeleted { .. } | OperationEvent::DeletionStarted { .. } => {
             step == Some(WaveStep::Pruning)
         }
-        // Another client can create an object with the hook's name until the hook itself is created.
+        // Until the hook is created, another client can take its name.
         OperationEvent::HookCleared { .. } | OperationEvent::HookNameInUse { .. } => {
             matches!(step, Some(WaveStep::Clearing | WaveStep::Applying))
         }

@@ -112,8 +112,8 @@ fn end_task(state: &mut TaskState, what: Override, message: String) {
     state.message = message;
 }
 
-/// Retries a task immediately. Repeats a failed call without waiting, or runs the whole task again if it has
-/// ended. If the operation is waiting for its next attempt, that attempt starts now.
+/// Retries a task immediately: repeats the failed call, or reruns the whole task if it has finished. If the
+/// operation is waiting for its next attempt, that attempt starts now.
 fn retry_task(
     operation: &mut Operation,
     id: TaskId,

@@ -126,7 +126,7 @@ fn apply_checked(operation: &mut Operation, id: TaskId, message: &str) -> Option
     state.checked = true;
     state.calls = None;
     if only_tries {
-        // In any other operation, the later write sets the message.
+        // Otherwise, the actual write sets the message later.
         set_message(state, message);
     }
     Some(())
@@ -145,8 +145,8 @@ fn can_be_written(operation: &Operation, id: TaskId) -> bool {
     }
 }
 
-/// Returns true if the operation may check for an existing object with the hook's name. The first check is
-/// made before the name is known to be free, and another check may follow before the hook is created.
+/// Returns true if the hook's name may be checked for an existing object: at first, and again until the hook
+/// is created.
 fn is_clearable(progress: &Progress) -> bool {
     matches!(progress, Progress::Waiting | Progress::Ready)
 }
@@ -169,8 +169,8 @@ fn apply_object_gone(operation: &mut Operation, id: TaskId) -> Option<()> {
     if is_prune {
         record_result(operation, id, mark_pruned);
     } else {
-        // The observation may be old, and another object with this name may exist by now. The task therefore
-        // waits, so that the name is checked again before it is used.
+        // The observation may be stale, and the name may have been taken again. Wait, so that it is checked
+        // once more before it is used.
         state.progress = Progress::Waiting;
         if state.phase == Some(OperationPhase::Running) {
             messages::RECREATED.clone_into(&mut state.message);
@@ -234,7 +234,7 @@ fn apply_completed(
     let (task, state) = operation.task(id)?;
     let (is_prune, is_leaving) = (task.action.is_prune(), state.is_being_deleted(task));
     let state = self::task_state_mut(operation, id)?;
-    // If the deletion was never requested, the object was not pruned.
+    // Without a deletion request, nothing was pruned.
     if is_prune && state.progress == Progress::Waiting && phase == OperationPhase::Succeeded {
         record_result(operation, id, |state| {
             state.progress = Progress::Done;
@@ -245,10 +245,9 @@ fn apply_completed(
         });
         return Some(());
     }
-    // The deletion of an object may still fail, so the object counts as pruned only after it no longer
-    // exists.
+    // A deletion may still fail, so the object doesn't count as pruned until it is gone.
     let is_running = state.progress == Progress::Running || is_leaving && phase.is_unsuccessful();
-    // A hook that has ended is also completed with an error if its finalizer can't be removed.
+    // A finished hook also completes with an error if its finalizer can't be removed.
     let is_stuck = state.needs_release() && phase == OperationPhase::Error;
     if !phase.is_completed() || !(is_running || is_stuck) {
         return None;
@@ -310,8 +309,7 @@ fn apply_rejection(
         return None;
     }
     if operation.is_overridden_as_done(id) {
-        // The hook was skipped while it was being created. Its creation was rejected, so there is nothing to
-        // stop.
+        // The hook was skipped during its creation, which was then rejected, so there is nothing to stop.
         return overrides::finish_stopped_hook(operation, id, None);
     }
     record_result(operation, id, |state| {
@@ -409,7 +407,7 @@ fn apply_hook_stopped(
     state.calls = None;
     state.held = false;
     if state.applied.is_none() && absent {
-        // The hook was never created, so there is nothing to report. Another attempt would create this hook.
+        // The hook was never created, so there is nothing to report. Another attempt would create it.
         state.progress = Progress::Waiting;
         return Some(());
     }
@@ -422,8 +420,7 @@ fn apply_hook_stopped(
     Some(())
 }
 
-/// Stops hooks that are running or may be in the process of being created. Only the current wave has such
-/// hooks.
+/// Stops hooks that are running or may just be being created. Only the current wave can have any.
 pub(super) fn stop_hooks(operation: &mut Operation, reason: &str) {
     let Some((index, _)) = operation.current_wave() else { return };
     let hooks: Vec<TaskId> = operation.wave_hooks(index).map(|(id, _, _)| id).collect();
@@ -437,8 +434,8 @@ pub(super) fn stop_hook(operation: &mut Operation, id: TaskId, reason: &str) -> 
     let applying = matches!(operation.stage, Stage::Wave { step: WaveStep::Applying, .. });
     let at_work = match operation.tasks.get(id.index())?.progress {
         Progress::Running => true,
-        // The hook may exist even if its name must be checked again: an earlier check may have passed, and a
-        // call before a crash may have created the hook.
+        // The hook may exist even though its name must be checked again: an earlier check may have passed,
+        // and a call may have created it before a crash.
         Progress::Waiting | Progress::Ready | Progress::Deleting { .. } => applying && !has_runner,
         Progress::Stopping { .. } | Progress::Done => false,
     };
@@ -485,7 +482,7 @@ fn awaited_resources(
     resources.filter_map(|(id, task, state)| Some((id, reason(task, state)?))).collect()
 }
 
-/// Ends all waits of the current wave: stops its hooks, and fails the specified tasks.
+/// Ends all waits of the current wave: stops its hooks, and fails the tasks in `failed`.
 fn end_wave(operation: &mut Operation, reason: &str, failed: Vec<(TaskId, String)>) {
     stop_hooks(operation, &format!("stopped: {reason}"));
     for (id, message) in failed {

@@ -33,8 +33,8 @@ fn is_legal_transition(from: &Stage, to: &Stage) -> bool {
     }
 }
 
-/// Returns true for a transition to an earlier step of the same wave. Such a transition is legal only after a
-/// user's override, which can add work to that step.
+/// Returns true if the transition goes back to an earlier step of the same wave. That is legal only after a
+/// user's override, which can add work to the step.
 fn is_step_back(operation: &Operation, to: &Stage) -> bool {
     let Some((from, step)) = operation.current_wave() else { return false };
     let Stage::Wave { index, step: next } = to else { return false };

@@ -1,5 +1,5 @@
-//! Handling of the cluster's responses. The functions return `None` if the operation isn't waiting for the
-//! response.
+//! Handles responses from the cluster. The functions return `None` for a response that the operation isn't
+//! waiting for.
 
 use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
 
@@ -64,7 +64,7 @@ impl TaskContext<'_> {
         let patient = can_retry_during_outage(self.operation, self.state, self.now);
         let (task, at) = (Some(self.id), self.now);
         match schedule_call_retry(header, calls, error, patient, at) {
-            // The outage is already recorded, so the other calls that fail because of it don't need events.
+            // The outage is already recorded. Other calls that it fails don't need events of their own.
             Some(CallRetry { is_outage: true, .. }) if calls.is_some() && is_awaiting_probe(header, at) => {
                 Vec::new()
             }
@@ -95,7 +95,7 @@ impl TaskContext<'_> {
             Ok(trial) => {
                 let mut events =
                     vec![OperationEvent::DryRunPassed { task: self.id, message: trial.message.clone() }];
-                // In any other operation, the later write reports the same warnings.
+                // Otherwise, the actual write reports the same warnings later.
                 if self.operation.header.request.options.dry_run {
                     events.extend(self.warning_event(&trial.warnings));
                 }
@@ -132,7 +132,7 @@ impl TaskContext<'_> {
         }
         let awaited = match (self.step()?, &self.state.progress) {
             (WaveStep::Clearing | WaveStep::Applying, Progress::Waiting) => self.state.occupant.is_none(),
-            // The name was free, but another object with this name has been created in the meantime.
+            // The name was free, but has been taken in the meantime.
             (WaveStep::Applying, Progress::Ready) => true,
             _ => false,
         };
@@ -169,8 +169,7 @@ impl TaskContext<'_> {
         };
         (at_work && !has_runner(self.task) && self.task.action.writes_manifest()).then(|| match result {
             Ok(applied) => self.applied_events(applied),
-            // Stopping the hook also finds a hook that was created despite the error, so the call isn't
-            // repeated.
+            // No need to retry: stopping also finds a hook that was created despite the error.
             Err(error) if stopping && error.is_transient => Vec::new(),
             Err(error) => {
                 self.retry_or_fail(error, |message| self.task_failed_event(OperationPhase::Failed, message))
@@ -277,7 +276,7 @@ impl TaskContext<'_> {
 
     fn hook_stopped_event(&self, stopped: &StopResult, reason: &str) -> OperationEvent {
         let absent = stopped.phase == OperationPhase::Succeeded && stopped.message == HOOK_TERMINATED;
-        // If a hook was stopped because of a deadline, a missing object doesn't mean that the hook succeeded.
+        // If a deadline stopped the hook, a missing object doesn't mean that it succeeded.
         let vanished = absent && self.state.applied.is_some() && self.operation.termination.is_none();
         let (phase, message) = match stopped.phase {
             _ if vanished => (OperationPhase::Failed, reason.to_owned()),

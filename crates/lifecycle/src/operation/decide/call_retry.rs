@@ -7,33 +7,31 @@ use tidegate_model::Timestamp;
 use crate::operation::input::CallError;
 use crate::operation::state::{CallFailures, Header, Operation, Progress, Stage, TaskState};
 
-/// Maximum number of transient failures of a call before the call counts as failed. With the delays below,
-/// ten failures take about a minute. While the operation has time left, failures during a cluster outage
-/// aren't counted.
+/// Maximum number of transient failures before a call counts as failed, which takes about a minute with the
+/// delays below. Failures during a cluster outage don't count while the operation has time left.
 pub(crate) const CALL_FAILURES_MAX: u32 = 10;
 /// Maximum number of failures for calls that [allow only a few retries](CallError::has_few_retries).
 const LIMITED_CALL_FAILURES_MAX: u32 = 3;
-/// Delay after the first failed call. The delay doubles after each further failure.
+/// Delay after the first failed call. It doubles with each further failure.
 const CALL_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Maximum delay between two calls.
 const CALL_RETRY_DELAY_MAX: Duration = Duration::from_secs(15);
-/// Maximum delay between two probes of a cluster that doesn't respond. During an outage, the operation makes
-/// only one call at a time, so a short delay doesn't overload the cluster. With a short delay, the operation
-/// continues soon after the cluster is back.
+/// Maximum delay between two probes of an unresponsive cluster. An operation makes only one call at a time
+/// during an outage, so a short delay won't overload the cluster, and work resumes soon after it is back.
 const OUTAGE_PROBE_DELAY_MAX: Duration = Duration::from_secs(5);
-/// Maximum time that an operation's clean-up waits for a cluster that doesn't respond. Deadlines don't apply
-/// to the clean-up, and an operation must end even if its cluster never comes back.
+/// Maximum time that an operation's clean-up waits for an unresponsive cluster. Deadlines don't apply to the
+/// clean-up, but an operation must finish even if its cluster never comes back.
 const CLEANUP_OUTAGE_WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// Time of the next call after a failure.
 pub(crate) struct CallRetry {
     pub(crate) retry_at: Timestamp,
-    /// True if the cluster doesn't respond. The call then doesn't count as a failure.
+    /// True if the cluster isn't responding, in which case the call doesn't count as a failure.
     pub(crate) is_outage: bool,
 }
 
-/// Returns the time at which to retry a failed call. Returns `None` if the call won't be retried. If
-/// `patient` is true, the operation can wait for the end of an outage, because no deadline has passed.
+/// Returns the time at which to retry a failed call, or `None` to give up on it. If `patient` is true, no
+/// deadline has passed and the operation can sit out an outage.
 pub(crate) fn schedule_call_retry(
     header: &Header,
     calls: Option<&CallFailures>,
@@ -43,7 +41,7 @@ pub(crate) fn schedule_call_retry(
 ) -> Option<CallRetry> {
     if error.is_outage && patient {
         let known = header.outage.as_deref();
-        // Many calls may be in flight when an outage begins. Together, these calls count as one attempt.
+        // Many calls may be in flight when an outage begins. Together, they count as a single attempt.
         let retry_at = match known.filter(|outage| now < outage.retry_at) {
             Some(outage) => outage.retry_at,
             None => {
@@ -62,8 +60,8 @@ pub(crate) fn schedule_call_retry(
     Some(CallRetry { retry_at, is_outage: false })
 }
 
-/// Returns true if an outage doesn't count as a failure of this task's calls. Returns false if a deadline has
-/// passed or a user has terminated the operation, because the task must then end.
+/// Returns true if this task can keep retrying its calls during an outage. False if a deadline has passed or
+/// a user has terminated the operation, because the task must then end.
 pub(crate) fn can_retry_during_outage(operation: &Operation, state: &TaskState, now: Timestamp) -> bool {
     let stopping = matches!(state.progress, Progress::Stopping { .. }) || operation.wave_expired.is_some();
     match operation.stage {

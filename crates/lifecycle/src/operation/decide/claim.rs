@@ -41,7 +41,7 @@ pub(super) fn handle_claim_before_plan(
             }
             _ => vec![event],
         },
-        // The operation hasn't written to the cluster under this claim, so it can acquire the claim again.
+        // Nothing has been written under this claim, so it can simply be acquired again.
         ClaimEvent::Lost { .. } | ClaimEvent::EndWanted { .. } => vec![event],
     }
 }

@@ -11,8 +11,7 @@ use crate::operation::state::{GateAnswer, Operation, Stage, Verdict, WaveStep};
 /// closed.
 const AWAITING_NEW_ANSWER: &str = "waiting for a new result after a restart";
 
-/// Handles a gate's verdict. Returns `None` if the operation isn't waiting for this gate. Doesn't record a
-/// repeated verdict.
+/// Handles a gate's verdict, ignoring duplicates. Returns `None` if the operation isn't waiting for the gate.
 pub(super) fn handle_verdict(
     operation: &Operation,
     wave: u32,
@@ -32,8 +31,8 @@ pub(super) fn handle_verdict(
     Some(vec![OperationEvent::GateEvaluated { gate: gate.to_owned(), verdict: verdict.clone(), at: now }])
 }
 
-/// Withdraws open verdicts after a restart, because they may be outdated. Each verdict stays withdrawn until
-/// its gate repeats it. The operation keeps its places in concurrency groups.
+/// Withdraws open verdicts after a restart, because they may be stale. Each stays withdrawn until its gate
+/// repeats it. Places in concurrency groups are kept.
 pub(super) fn withdraw_open_verdicts(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let Stage::Wave { index, step: WaveStep::Held } = operation.stage else { return Vec::new() };
     let is_asked = |answer: &&GateAnswer| {

@@ -78,8 +78,7 @@ fn is_new(operation: &Operation, observation: &NamespaceObservation) -> bool {
         && operation.seen_namespaces.get(&observation.name).is_none()
 }
 
-/// Returns the kind of loss if the observation shows that the namespace was lost. Ignores an observation that
-/// is older than a previous one.
+/// Returns the kind of loss if the observation shows that the namespace was lost. Ignores stale observations.
 fn find_loss(operation: &Operation, observation: &NamespaceObservation) -> Option<Loss> {
     if !operation.namespaces.contains(&observation.name) {
         return None;

@@ -30,7 +30,7 @@ pub(super) fn decide(
         }),
         Progress::Waiting => {
             let occupant = state.occupant.as_deref()?;
-            // After the `Applying` step, the hook isn't waiting for its name.
+            // After the `Applying` step, the hook no longer waits for its name.
             if !matches!(operation.step_of_task(id), Some(WaveStep::Clearing | WaveStep::Applying)) {
                 return None;
             }
@@ -42,7 +42,7 @@ pub(super) fn decide(
         }
         Progress::Running => {
             let applied = state.applied.as_ref().filter(|applied| !applied.uid.is_empty())?;
-            // A read that started before the object was applied may have missed the object.
+            // A read that started before the object was applied may have missed it.
             let is_old =
                 matches!(observation.seen, ObservedState::Gone { uid: None }) && observation.at < applied.at;
             if is_old || !is_watched(operation, task) {
@@ -86,8 +86,8 @@ fn is_gone(deleting: &str, seen: &ObservedState) -> bool {
     }
 }
 
-/// Returns true if another operation's hook, which occupies the name, has ended or is being deleted. The
-/// operation then checks the name again.
+/// Returns true if the other operation's hook that occupies the name has finished or is being deleted, so
+/// that the name must be checked again.
 fn has_ended(occupant: &Occupant, observation: &Observation) -> bool {
     match &observation.seen {
         ObservedState::Gone { uid: None } => observation.at >= occupant.since,
@@ -136,8 +136,8 @@ pub(super) fn judge_observation(
         }
         Judgment::NoHealth if task.is_hook() => completed(OperationPhase::Succeeded, created()),
         Judgment::NoHealth => completed(OperationPhase::Succeeded, String::new()),
-        // If a rule fails to assess a hook's health, the hook ends with an error. The assessment isn't
-        // repeated.
+        // If a health rule fails on a hook, the hook ends with an error right away; there is no second
+        // assessment.
         Judgment::Health { health, has_rule_error: true, .. } if task.is_hook() => {
             completed(OperationPhase::Error, messages::unknown_health_message(&health.message))
         }
@@ -146,8 +146,8 @@ pub(super) fn judge_observation(
             // manifest.
             let fresh = is_fresh || task.is_hook();
             match operation.task_phase_from_health(task, health.status) {
-                // Another client is deleting the hook, and only the hook finalizer prevents its removal. The
-                // hook will never complete.
+                // Another client has deleted the hook, and only the hook finalizer keeps it around. It will
+                // never complete.
                 None if task.is_hook() && matches!(seen, ObservedState::Present { deleting: true, .. }) => {
                     let message = messages::missing_object_message(task);
                     vec![OperationEvent::TaskFailed {

@@ -71,8 +71,7 @@ fn unknown_wave_error(operation: &Operation, choice: impl std::fmt::Display) -> 
     format!("the plan has no {choice}; it has {}", waves.join(", "))
 }
 
-/// Returns the task with the given name. If several tasks have this name, returns the task that the override
-/// can apply to.
+/// Finds a task by name. If several tasks share the name, returns the task that the override can apply to.
 fn find_task(operation: &Operation, what: Override, name: &TaskSelector) -> Result<TaskId, String> {
     let all = operation.find_tasks(name);
     let open: Vec<TaskId> =

@@ -3,7 +3,7 @@
 /// Reason why an input was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// The input is late or repeated, and is safe to ignore.
+    /// The input is late or a duplicate, and is safe to ignore.
     #[error("unexpected input in state {state}")]
     Stale {
         /// Name of the state, such as `Wave 2 Applying`.
@@ -48,10 +48,10 @@ pub enum Rejection {
     /// No prunes are waiting for confirmation.
     #[error("no prune in this operation needs confirmation")]
     NothingToConfirm,
-    /// Either no wave is waiting for approval, or the specified wave isn't.
+    /// The wave isn't waiting for approval, or no wave is.
     #[error("{0}")]
     NothingToApprove(String),
-    /// The specified tasks can't be skipped, marked as done or retried.
+    /// None of the named tasks can be skipped, marked as done or retried.
     #[error("{0}")]
     NothingToOverride(String),
     /// Skipping a task or marking it as done requires a reason.

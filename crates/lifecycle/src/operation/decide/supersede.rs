@@ -82,9 +82,8 @@ fn reject_running_work(operation: &Operation) -> Result<(), Rejection> {
     }
 }
 
-/// Returns true if a hook in the current wave is running or may be running. While the wave is being applied,
-/// a call that creates the hook may be in flight. A hook that has ended counts as running until its finalizer
-/// is removed.
+/// Returns true if a hook in the current wave is or may be running. While the wave is being applied, the call
+/// that creates it may be in flight. A finished hook counts as running until its finalizer is removed.
 fn can_be_running(task: &Task, state: &TaskState, step: WaveStep) -> bool {
     task.is_hook()
         && match state.progress {

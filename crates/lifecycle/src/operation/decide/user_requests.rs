@@ -7,8 +7,7 @@ use crate::operation::advance;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{Header, Operation, Stage, WaveStep};
 
-/// Rejects requests if the operation is already ending. Such an operation only cleans up its hooks, and then
-/// finishes.
+/// Rejects requests if the operation is already ending, with only its hooks left to clean up.
 pub(super) fn reject_if_ending(operation: &Operation) -> Result<(), Rejection> {
     match operation.stage {
         Stage::Terminating | Stage::Finishing { .. } => {
@@ -56,7 +55,7 @@ pub(super) fn confirm_prune(
     }
 }
 
-/// Approves a wave: the specified wave, or the wave that is waiting for approval.
+/// Approves a wave, by default the wave that is waiting for approval.
 pub(super) fn approve_wave(
     operation: &Operation,
     wave: Option<u32>,

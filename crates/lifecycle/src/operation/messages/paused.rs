@@ -1,4 +1,4 @@
-//! Messages of paused operations: the user who paused the operation, the reason, and the current wait.
+//! Messages of paused operations: who paused them, why, and what they are waiting for.
 //!
 //! Argo CD doesn't have pauses, so these messages are specific to Tidegate. They omit conditions that may
 //! have changed since the pause started. A paused operation doesn't query gates, doesn't check the names of
@@ -29,7 +29,7 @@ fn describe_awaited(operation: &Operation) -> Option<String> {
     match &operation.stage {
         Stage::Planned | Stage::DryRun => None,
         Stage::Wave { index, step } => describe_awaited_in_wave(operation, *index, *step),
-        // The time of the next attempt is unknown, because the pause postpones the attempt.
+        // The time of the next attempt is unknown, because it is postponed by the pause.
         Stage::AwaitingRetry { .. } => {
             let failure = operation.failure.as_ref()?;
             Some(format!("{}. Retrying attempt #{} when unpaused.", failure.message, operation.attempt))
@@ -51,7 +51,7 @@ fn describe_awaited_in_wave(operation: &Operation, index: u32, step: WaveStep) -
                 let awaited = operation.awaited_task_states(index).filter(move |(_, _, state)| is(state));
                 awaited.map(|(_, task, _): (_, &Task, _)| task)
             };
-            // A hook that has ended but still has its finalizer isn't running. It waits for this operation to
+            // A finished hook that still has its finalizer isn't running. It just waits for this operation to
             // remove the finalizer.
             let runs = |state: &TaskState| state.progress == Progress::Running;
             let leaves = |state: &TaskState| matches!(state.progress, Progress::Deleting { .. });

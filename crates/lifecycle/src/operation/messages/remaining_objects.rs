@@ -7,8 +7,8 @@ use crate::operation::state::{Operation, TaskState};
 /// Maximum number of objects listed in a message.
 const NAMES_MAX: usize = 5;
 
-/// Adds the application's remaining objects, with the reasons, to the final message of a deletion. This
-/// message may be the last record of these objects.
+/// Adds the application's remaining objects, with the reasons, to the final message of a deletion. It may be
+/// their last record.
 pub(crate) fn with_remaining_objects(operation: &Operation, message: String) -> String {
     let mut named: Vec<String> =
         operation.all_tasks().filter_map(|(_, task, state)| describe_remaining_object(task, state)).collect();

@@ -41,7 +41,7 @@ impl AwaitedTasks<'_> {
         Some((*first, open_hooks.tasks.len(), resources.map_or(0, BTreeSet::len)))
     }
 
-    /// Returns the first object whose deletion the wave is waiting for, and the number of such objects.
+    /// Returns the first object whose deletion the wave is waiting for, and how many there are.
     pub(crate) fn first_deletion(&self) -> Option<(TaskId, usize)> {
         let leaving = Some(&self.cursor.deletions.tasks).filter(|_| self.needs_deletions)?;
         Some((*leaving.first()?, leaving.len()))

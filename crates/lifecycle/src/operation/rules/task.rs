@@ -12,7 +12,7 @@ const CRD: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 /// Reason why a task keeps its wave open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenReason {
-    /// A hook that hasn't ended or still has the finalizer.
+    /// A hook that hasn't finished or still has its finalizer.
     Hook,
     /// A resource that has been applied but isn't healthy yet.
     Resource,
@@ -38,14 +38,14 @@ pub(crate) fn is_blocking(task: &Task, state: &TaskState) -> bool {
     task.action.writes_manifest() && (is_unapplied(state) || needs_establishment(task, state))
 }
 
-/// Returns true if a task's manifest must still be written. This includes a task that waits until an older
-/// object with the same name is deleted.
+/// Returns true if a task's manifest must still be written, even if it first waits for an older object of the
+/// same name to go away.
 pub(crate) fn is_unapplied(state: &TaskState) -> bool {
     matches!(state.progress, Progress::Waiting | Progress::Deleting { .. } | Progress::Ready)
 }
 
 /// Returns true if the task is a custom resource definition that isn't known to be established yet. Only the
-/// next kind group waits for this, so weak evidence is sufficient.
+/// next kind group waits for it, so weak evidence will do.
 pub(crate) fn needs_establishment(task: &Task, state: &TaskState) -> bool {
     let is_settled = state
         .health
@@ -54,7 +54,7 @@ pub(crate) fn needs_establishment(task: &Task, state: &TaskState) -> bool {
     is_crd(task) && state.progress == Progress::Running && !is_settled
 }
 
-/// Returns true if the task is a hook that a registered runner executes. Such a hook doesn't have an object.
+/// Returns true if the task is a hook executed by a registered runner, and therefore without an object.
 pub(crate) fn has_runner(task: &Task) -> bool {
     task.hook.as_ref().is_some_and(|hook| hook.runner.is_some())
 }

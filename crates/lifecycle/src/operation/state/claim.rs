@@ -1,7 +1,7 @@
 //! An operation's claim: its exclusive right to work on an application.
 //!
-//! The operation acquires the claim before it plans, and is notified of changes while it holds the claim.
-//! This state may be outdated: only the Lease in the cluster determines the holder.
+//! The operation acquires the claim before it plans, and is notified of changes while holding it. This state
+//! may be stale: only the Lease in the cluster determines the holder.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{ClaimHolder, ClaimLocation, Timestamp};
@@ -25,7 +25,7 @@ pub enum Claim {
         /// Time at which this operation started to wait.
         since: Timestamp,
     },
-    /// No claim is available, so the operation continues without a claim.
+    /// No claim is available, so the operation continues without.
     Without {
         /// Reason, such as missing permissions for Leases, or a namespace that is being deleted.
         reason: String,
@@ -72,8 +72,8 @@ pub enum ClaimEvent {
     },
 }
 
-/// Prefix of the reason if no claim is available because the Lease's namespace is being deleted. More
-/// permissions wouldn't help then.
+/// Prefix of the reason if no claim is available because the Lease's namespace is being deleted, in which
+/// case more permissions wouldn't help.
 const NAMESPACE_TERMINATING: &str = "the namespace of its Lease is being deleted";
 
 /// Separator between the Lease and the cluster's message in the reason that [`ClaimEvent::not_renewed`]
@@ -81,8 +81,8 @@ const NAMESPACE_TERMINATING: &str = "the namespace of its Lease is being deleted
 const NOT_RENEWED: &str = " cannot be renewed: ";
 
 impl ClaimEvent {
-    /// Creates the event for an operation that isn't allowed to renew its claim at the given location.
-    /// `message` is the cluster's message.
+    /// Creates the event for an operation that isn't allowed to renew its claim at `place`. `message` is the
+    /// cluster's message.
     pub fn not_renewed(place: &ClaimLocation, message: &str) -> Self {
         Self::Without { reason: format!("{place}{NOT_RENEWED}{message}") }
     }
@@ -110,7 +110,7 @@ pub(in crate::operation) fn no_claim_warning(reason: &str) -> String {
         "grant the rights for Leases (see docs/guides/required-permissions.md), or turn the claim off with `tidegate sync --no-claim`"
     };
     format!(
-        "the operation runs without a claim on its application, so another operation may run at the same \
+        "the operation runs without a claim on its application, so another one may run at the same \
          time: {reason}; {advice}"
     )
 }

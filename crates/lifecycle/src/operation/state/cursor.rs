@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use tidegate_model::{TaskId, Timestamp};
 
-/// Data about the current wave, computed from the plan and the tasks. The machine needs this data after every
-/// event. Without a cursor, it would have to visit every task each time, even if resources become healthy one
-/// by one.
+/// Data about the current wave, computed from the plan and the tasks. The machine needs it after every event.
+/// Without a cursor, it would have to visit all tasks each time a single resource becomes healthy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// Position of the wave. `None` outside of waves.
@@ -19,7 +18,7 @@ pub struct Cursor {
     pub unsuccessful_count: u32,
     /// True if this is the last wave, apart from SyncFail waves.
     pub is_final: bool,
-    /// Hooks that haven't ended or still have the finalizer.
+    /// Hooks that haven't finished or still have their finalizer.
     pub open_hooks: OpenTasks,
     /// Resources that have been applied but aren't healthy yet.
     pub open_resources: OpenTasks,
@@ -32,7 +31,7 @@ pub struct Cursor {
 /// Tasks of one type that keep a wave open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenTasks {
-    /// Tasks that haven't ended.
+    /// Tasks that haven't finished.
     pub tasks: BTreeSet<TaskId>,
     /// Number of tasks whose health counts only after it has persisted for some time.
     pub weak_count: usize,

@@ -29,7 +29,7 @@ pub enum Verdict {
         /// Reason to display while the wave is waiting, such as `sync window night denies it until
         /// 2026-11-22T06:00:00Z`.
         reason: String,
-        /// Interval until the next query. Gates report new verdicts themselves, but a report may be lost.
+        /// Interval until the next query. Gates report new verdicts by themselves, but a report may be lost.
         ask_again_after: Duration,
     },
 }

@@ -91,8 +91,8 @@ impl Header {
         }
     }
 
-    /// Returns the Lease of the claim that the operation holds. If the operation continues without a claim,
-    /// returns the Lease that it held before.
+    /// Returns the Lease of the claim that the operation holds, or that it held before it continued without a
+    /// claim.
     pub fn last_claim(&self) -> Option<ClaimLocation> {
         match self.claim.as_deref() {
             Some(Claim::Held { place, .. }) => Some(place.clone()),

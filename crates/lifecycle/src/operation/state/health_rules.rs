@@ -1,5 +1,4 @@
-//! Health rules of an operation. The rules may change while the operation is running, but earlier verdicts
-//! remain valid.
+//! Health rules of an operation. They may change while it is running, but earlier verdicts remain valid.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, Timestamp};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Identity of an object, which distinguishes it from earlier and later objects with the same name.
+/// Identity of an object, which tells it apart from earlier and later objects of the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectIdentity {
     /// `metadata.uid`, unique per object.
@@ -13,8 +13,8 @@ pub struct ObjectIdentity {
     pub resource_version: String,
 }
 
-/// Identities of observed namespaces, by name. Most operations write to a single namespace, and a map with a
-/// single entry would need twenty times as much memory.
+/// Identities of observed namespaces, by name. Most operations write to a single namespace, for which a map
+/// would need twenty times as much memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamespaceIdentities(Vec<(String, ObjectIdentity)>);
 

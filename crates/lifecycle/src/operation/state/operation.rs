@@ -13,20 +13,20 @@ use super::namespaces::NamespaceIdentities;
 use super::stage::{Stage, WaveStep};
 use super::task::TaskState;
 
-/// Operation that has a plan or has ended. The plan is empty if the operation ended before it was planned.
+/// Operation that has a plan or has finished. The plan is empty if it finished before it was planned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// Data that exists from the start.
     pub header: Header,
-    /// Ordered work of the operation. Empty if the operation ended before it was planned.
+    /// Ordered work of the operation. Empty if it finished before it was planned.
     pub plan: Arc<Plan>,
-    /// Digest of the plan's manifests, or `None` if the operation ended before it was planned.
+    /// Digest of the plan's manifests, or `None` if the operation finished before it was planned.
     pub bundle: Option<Digest>,
     /// Task states, one per task in the plan.
     pub tasks: Vec<TaskState>,
     /// Wave times, one per wave of the plan.
     pub waves: Vec<WaveTimes>,
-    /// Current stage. Keeps its last value once the operation has ended.
+    /// Current stage, or the last stage of a finished operation.
     pub stage: Stage,
     /// Time at which the current stage started.
     pub since: Timestamp,
@@ -38,8 +38,8 @@ pub struct Operation {
     pub results: u32,
     /// True if the prunes that require confirmation were confirmed.
     pub prune_confirmed: bool,
-    /// Resources of the current wave whose outcome depends on their health. Stored, because computing this
-    /// value for every result would be slow.
+    /// Resources of the current wave whose outcome depends on their health. Stored, because computing it for
+    /// every result would be slow.
     pub judged: HealthScope,
     /// Reason why the current wave ends early: its deadline passed, or a namespace was lost.
     pub wave_expired: Option<String>,
@@ -70,7 +70,7 @@ pub enum Loss {
     Terminating,
     /// The namespace existed but no longer exists.
     Gone,
-    /// The namespace was deleted, and another client created a new namespace with the same name.
+    /// The namespace was deleted, and recreated by another client.
     MadeAgain,
 }
 
@@ -103,7 +103,7 @@ pub struct WaveTimes {
 /// Failure of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Position of the failed wave, or `None` for the dry run.
+    /// Position of the failed wave, or `None` if the dry run failed.
     pub wave: Option<u32>,
     /// Message of the failure, which becomes part of the operation's message.
     pub message: String,
@@ -138,8 +138,7 @@ pub struct Outcome {
 }
 
 impl Operation {
-    /// Returns a task in the plan and its state, or `None` if the plan doesn't have a task at the given
-    /// position.
+    /// Returns a task in the plan and its state, or `None` if there is no such task.
     pub fn task(&self, id: TaskId) -> Option<(&Task, &TaskState)> {
         #[cfg(test)]
         crate::operation::visit_count::record_visit();

@@ -6,7 +6,7 @@ use tidegate_model::{OperationPhase, Timestamp};
 /// Stage of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// The plan was created, and no wave has opened in this attempt.
+    /// The plan was created, but no wave has opened in this attempt.
     Planned,
     /// All manifests are being dry-run on the server.
     DryRun,
@@ -40,18 +40,18 @@ pub enum WaveStep {
     Held,
     /// Manifests that couldn't be dry-run earlier are being dry-run on the server.
     DryRun,
-    /// The deletion of objects that are no longer needed is being requested.
+    /// Objects that are no longer needed are being deleted.
     Pruning,
-    /// The wave is waiting until deleted objects no longer exist.
+    /// The wave is waiting until deleted objects are gone.
     AwaitingGone,
     /// Older hook objects are being deleted to free their names.
     Clearing,
-    /// Manifests are being applied, one kind group after the other.
+    /// Manifests are being applied, one kind group at a time.
     Applying,
     /// The wave is waiting for hooks to complete and for resources to become healthy.
     AwaitingHealth,
-    /// All objects look healthy, but must remain healthy for some time, because some kinds don't provide
-    /// better evidence. Alternatively, the wave is waiting for the fixed delay between waves.
+    /// All objects look healthy, but must stay that way for a while, because some kinds provide no better
+    /// evidence. Or the wave is waiting out the fixed delay between waves.
     Settling {
         /// End of the required time or of the delay.
         until: Timestamp,

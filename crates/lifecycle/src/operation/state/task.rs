@@ -52,7 +52,7 @@ pub enum Progress {
         /// Reason for the stop, which becomes the message of a hook that was still running.
         reason: String,
     },
-    /// The task has ended, successfully or not. A hook may still have its finalizer and its object.
+    /// The task has finished, successfully or not. A hook may still have its finalizer and its object.
     Done,
 }
 
@@ -86,14 +86,13 @@ pub struct TaskState {
     pub calls: Option<Box<CallFailures>>,
     /// Notes for users, which don't affect any decision.
     pub notes: Option<Box<TaskNotes>>,
-    /// Another operation's hook with this hook's name. This operation doesn't touch the other hook until it
-    /// has ended.
+    /// A hook of the same name that another operation is running. It is left alone until it finishes.
     pub occupant: Option<Box<Occupant>>,
     /// Warnings that the cluster returned when it accepted the manifest.
     pub warnings: Vec<String>,
 }
 
-/// Another operation's running hook with the same name as one of this operation's hooks.
+/// Another operation's running hook that occupies the name of a hook of this operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupant {
     /// ID of the other operation, from the annotation on the hook.
@@ -140,8 +139,8 @@ pub struct ObservedHealth {
 }
 
 impl TaskState {
-    /// Returns true if the object of a prune, or a resource that will be recreated, is being deleted and
-    /// hasn't been observed to be gone.
+    /// Returns true if the object is being deleted, for a prune or in order to be recreated, and hasn't been
+    /// seen to be gone.
     pub(crate) fn is_being_deleted(&self, task: &Task) -> bool {
         let is_deleting = matches!(self.progress, Progress::Deleting { .. });
         !task.is_hook() && is_deleting && self.status.is_none()
@@ -180,12 +179,12 @@ impl TaskState {
         self.notes.as_ref().and_then(|notes| notes.logs.as_deref()).unwrap_or_default()
     }
 
-    /// Returns true if a hook has ended but still has its finalizer.
+    /// Returns true if a hook has finished but still has its finalizer.
     pub fn needs_release(&self) -> bool {
         self.held && self.progress == Progress::Done
     }
 
-    /// Returns true if a hook must be stopped, or has ended but still has its finalizer.
+    /// Returns true if a hook must be stopped, or has finished but still has its finalizer.
     pub(crate) fn needs_stop_or_release(&self) -> bool {
         matches!(self.progress, Progress::Stopping { .. }) || self.needs_release()
     }

@@ -1,5 +1,5 @@
-//! Tests that the amount of work depends on the number of changes, not on the size of the wave. The tests
-//! count task visits instead of measuring time.
+//! Tests that the amount of work depends on the number of changes, not on the size of the wave, by counting
+//! task visits rather than measuring time.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::sync::Arc;

@@ -100,8 +100,7 @@ fn apply_interruption(member: &mut Member, event: &Event) -> Option<()> {
                 member.progress = Progress::Stopping { operation, then: then.clone() };
                 member.calls = CallFailures::default();
             }
-            // The Application has left the ApplicationSet, so the state that would have followed is
-            // irrelevant.
+            // The Application has left the ApplicationSet, so it doesn't matter what would have followed.
             Progress::Stopping { operation, .. } if *then == StopOutcome::Go => {
                 member.progress = Progress::Stopping { operation, then: StopOutcome::Go };
             }
@@ -136,8 +135,7 @@ fn apply_interruption(member: &mut Member, event: &Event) -> Option<()> {
             let known = member.progress.operation();
             match (&mut member.before, &member.progress) {
                 (Some(before), _) => before.operation = before.operation.max(known),
-                // The operation was started by another requester, and the Application didn't have an earlier
-                // deployment.
+                // The operation was started elsewhere, and the Application wasn't deployed before.
                 (before @ None, Progress::Settling { adopted: true, .. }) => {
                     *before = Some(DeployedState { operation: known, target: member.target.clone() });
                 }

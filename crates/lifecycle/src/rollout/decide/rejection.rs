@@ -3,7 +3,7 @@ use crate::fleet::DuplicateName;
 /// Reason why an input was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// The input is late or repeated, and is safe to ignore.
+    /// The input is late or a duplicate, and is safe to ignore.
     #[error("unexpected input in state {state}")]
     Stale {
         /// State in which the input isn't expected.
@@ -42,13 +42,13 @@ pub enum Rejection {
     /// The rollout is not paused.
     #[error("the rollout is not paused, so there is nothing to resume")]
     NotPaused,
-    /// Either no step is waiting for approval, or the specified step isn't.
+    /// The step isn't waiting for approval, or no step is.
     #[error("{0}")]
     NothingToApprove(String),
-    /// The specified Applications can't be skipped.
+    /// None of the named Applications can be skipped.
     #[error("{0}")]
     NothingToSkip(String),
-    /// The specified Applications can't be retried.
+    /// None of the named Applications can be retried.
     #[error("{0}")]
     NothingToRetry(String),
 }

@@ -30,7 +30,7 @@ pub(super) fn handle_chosen_id(
 ) -> Option<Vec<Event>> {
     let member = find_member(rollout, name).filter(|member| member.progress == Progress::Promoted)?;
     match operation {
-        // A pause postpones the start. The ID is discarded, and a new ID is chosen later.
+        // A pause postpones the start. Discard the ID; another will be chosen later.
         Ok(_) if rollout.paused.is_some() => Some(Vec::new()),
         Ok(operation) => {
             Some(vec![Event::OperationAssigned { member: name.to_owned(), operation: *operation }])
@@ -84,7 +84,7 @@ pub(super) fn handle_operation_report(
     }
 }
 
-/// Records that an operation is delayed. Ignores a repeated report of the same delay.
+/// Records that an operation is delayed. Ignores repeated reports.
 fn record_delay(name: &str, member: &Member, by: String, at: Timestamp) -> Vec<Event> {
     if matches!(&member.progress, Progress::Named { window: Some(known), .. } if *known == by) {
         return Vec::new();
@@ -111,8 +111,8 @@ pub(super) fn handle_stopped_operation(
 }
 
 /// Handles an observation of an Application. The observation is evidence only if it contains the awaited
-/// operation, or a newer operation that deployed the same target. Otherwise, even a Healthy Application isn't
-/// at its target.
+/// operation, or a newer operation that deployed the same target. Without it, even a Healthy Application
+/// isn't at its target.
 pub(super) fn handle_observation(
     rollout: &Rollout,
     name: &str,
@@ -159,8 +159,7 @@ fn handle_degradation(
     vec![Event::HealthLost { member: name.to_owned(), sight: observation.clone(), at: now }]
 }
 
-/// Handles a gate's verdict. Returns `None` if the rollout isn't waiting for this gate. Doesn't record a
-/// repeated verdict.
+/// Handles a gate's verdict, ignoring duplicates. Returns `None` if the rollout isn't waiting for the gate.
 pub(super) fn handle_verdict(
     rollout: &Rollout,
     step: u32,
@@ -178,8 +177,8 @@ pub(super) fn handle_verdict(
     Some(vec![Event::GateAnswered { gate: gate.to_owned(), verdict: verdict.clone(), at: now }])
 }
 
-/// Withdraws open verdicts after a restart, because they may be outdated. Each verdict stays withdrawn until
-/// its gate repeats it.
+/// Withdraws open verdicts after a restart, because they may be stale. Each stays withdrawn until its gate
+/// repeats it.
 pub(super) fn withdraw_open_verdicts(rollout: &Rollout, now: Timestamp) -> Vec<Event> {
     let open = rollout.gates.iter().filter(|answer| answer.verdict == Verdict::Open);
     let closed =

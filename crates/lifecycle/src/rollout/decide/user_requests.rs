@@ -41,7 +41,7 @@ pub(super) fn decide_user_request(
     }
 }
 
-/// Approves a step: the specified step, or the step that is waiting for approval.
+/// Approves a step, by default the step that is waiting for approval.
 fn approve_step(
     rollout: &Rollout,
     number: Option<u32>,
@@ -82,8 +82,7 @@ fn nothing_to_approve_message(rollout: &Rollout, number: Option<u32>) -> String 
     }
 }
 
-/// Returns the Applications in the scope of a request, by name. Returns an error message if the scope is
-/// invalid.
+/// Returns the Applications in the scope of a request, by name, or an error message if the scope is invalid.
 fn members_in_scope<'a>(
     rollout: &'a Rollout,
     scope: &Scope,
@@ -136,8 +135,7 @@ fn skip_members(
     Ok(events)
 }
 
-/// Skips an Application. Stops a running operation first, so that a skipped Application doesn't change
-/// anymore.
+/// Skips an Application. Stops its running operation first, so that a skipped Application no longer changes.
 fn skip_member(name: &str, member: &Member, attribution: &Attribution) -> Option<Event> {
     let (name, attribution) = (name.to_owned(), attribution.clone());
     member.can_be_skipped().then(|| match member.progress.is_active() {
@@ -170,7 +168,7 @@ fn retry_members(
     Ok(events)
 }
 
-/// Returns the reason why a request doesn't apply to any of the specified Applications. `others` lists the
+/// Returns the reason why a request doesn't apply to any of these Applications. `others` lists the
 /// Applications that the request could apply to.
 fn rejection_message(members: &[(&String, &Member)], what: &str, others: &str) -> String {
     let reason = match members {

@@ -3,7 +3,7 @@ use crate::fleet::DuplicateName;
 /// Reason why an input was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// The input is late or repeated, and is safe to ignore.
+    /// The input is late or a duplicate, and is safe to ignore.
     #[error("unexpected input in state {state}")]
     Stale {
         /// State in which the input isn't expected.
@@ -42,7 +42,7 @@ pub enum Rejection {
          it cannot be paused, skipped or terminated"
     )]
     Witnessed,
-    /// The specified Applications can't be skipped.
+    /// None of the named Applications can be skipped.
     #[error("{0}")]
     NothingToSkip(String),
 }

@@ -10,7 +10,7 @@ use tidegate_model::{Digest, HealthStatus, LogRecord as _, OperationPhase};
 use super::states::*;
 use crate::build::*;
 
-/// Returns the name of an event. The match is exhaustive, so that a new event must be added here and in the
+/// Returns the name of an event. The match is exhaustive, as a reminder to add new events here and to the
 /// table.
 pub fn event_name(event: &Event) -> &'static str {
     match event {
@@ -212,8 +212,7 @@ fn every_event_has_a_number_and_a_column() {
     assert_eq!(kinds, (1..=Event::HIGHEST_KIND).collect::<Vec<_>>());
 }
 
-/// A recovered rollout may be in any of these states. Its automatic transitions must be legal and must come
-/// to an end.
+/// A recovered rollout may be in any of these states. Its automatic transitions must be legal and terminate.
 #[test]
 fn events_that_follow_in_any_state_are_legal() {
     for (name, mut state) in representatives() {

@@ -116,7 +116,7 @@ fn every_state_handles_every_input_about_the_rollout() {
         ),
         (
             user_request(UserRequest::Terminate),
-            // A termination of a rollout that is already ending also stops its running operations.
+            // Terminating a rollout that is already ending also stops its running operations.
             [
                 new,
                 "TerminateRequested",

@@ -160,7 +160,7 @@ proptest! {
         prop_assert!(world.state().is_finished(), "{}", world.explain());
     }
 
-    /// If no operation fails, the rollout eventually completes, regardless of disturbances.
+    /// If no operation fails, the rollout eventually completes, whatever the disturbances.
     #[test]
     fn a_rollout_without_failures_completes(seed in any::<u64>(), weather in disturbances()) {
         let mut world = random_world(seed, true, weather);

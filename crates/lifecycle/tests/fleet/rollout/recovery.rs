@@ -28,7 +28,7 @@ fn two_step_world() -> World {
     world
 }
 
-/// Regardless of where the process crashes, the rollout requests the same operations in the same order.
+/// Wherever the process crashes, the rollout requests the same operations in the same order.
 #[test]
 fn a_crash_at_any_point_does_not_change_the_writes() {
     let mut calm = two_step_world();

@@ -10,7 +10,7 @@ use tidegate_model::{HealthStatus, OperationPhase};
 
 use crate::build::*;
 
-/// Names of the Applications. Each Application is in the state that its name describes.
+/// Names of the Applications, each of which is in the state that its name describes.
 pub const MEMBER_NAMES: [&str; 13] = [
     "adopted", "assumed", "failed", "gone", "healthy", "named", "next", "promoted", "running", "settling",
     "skipped", "stopping", "waiting",

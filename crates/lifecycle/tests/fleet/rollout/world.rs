@@ -1,6 +1,6 @@
 //! Simulated world around one rollout, in virtual time: an engine with its operations, Applications, gates
-//! and users. Without disturbances, every answer arrives immediately. With disturbances, answers are late,
-//! repeated or lost, observations are old, and the process occasionally crashes.
+//! and users. Without disturbances, every answer arrives immediately. With them, answers are late, repeated
+//! or lost, observations are stale, and the process crashes now and then.
 //!
 //! Invariants are checked against the simulated operations and Applications, not against the machine's own
 //! state.

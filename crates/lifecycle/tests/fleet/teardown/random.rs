@@ -102,7 +102,7 @@ proptest! {
         prop_assert!(world.state().is_finished(), "{}", world.explain());
     }
 
-    /// If every Application is eventually deleted, the teardown completes, regardless of disturbances.
+    /// If every Application is eventually deleted, the teardown completes, whatever the disturbances.
     #[test]
     fn a_teardown_completes_if_every_application_goes(seed in any::<u64>(), weather in disturbances()) {
         let mut world = random_world(seed, true, weather);

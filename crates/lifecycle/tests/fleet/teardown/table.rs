@@ -13,7 +13,7 @@ use crate::build::*;
 use crate::common::variant_name;
 use crate::machines::decide_legally;
 
-/// Names of the Applications. Each Application is in the state that its name describes.
+/// Names of the Applications, each of which is in the state that its name describes.
 pub const MEMBER_NAMES: [&str; 7] = ["condemned", "confirming", "going", "gone", "left", "next", "waiting"];
 
 fn sample_request() -> Request {
@@ -158,7 +158,7 @@ pub fn representatives() -> Vec<(&'static str, State)> {
     ]
 }
 
-/// Returns the name of an event. The match is exhaustive, so that a new event must be added here and in the
+/// Returns the name of an event. The match is exhaustive, as a reminder to add new events here and to the
 /// table.
 fn event_name(event: &Event) -> &'static str {
     match event {
@@ -386,8 +386,7 @@ fn every_member_state_handles_every_input() {
     }
 }
 
-/// A recovered teardown may be in any of these states. Its automatic transitions must be legal and must come
-/// to an end.
+/// A recovered teardown may be in any of these states. Its automatic transitions must be legal and terminate.
 #[test]
 fn events_that_follow_in_any_state_are_legal() {
     for (name, mut state) in representatives() {

@@ -9,7 +9,7 @@ use tidegate_model::{Health, HealthStatus, LogRecord as _, OperationPhase, Overr
 use super::states::*;
 use crate::build::*;
 
-/// Returns the name of an event. The match is exhaustive, so that a new event must be added here and in the
+/// Returns the name of an event. The match is exhaustive, as a reminder to add new events here and to the
 /// table.
 pub fn event_name(event: &OperationEvent) -> &'static str {
     match event {

@@ -18,7 +18,7 @@ use super::states::*;
 use crate::build::*;
 use crate::common::variant_name;
 
-/// Returns the name of an input. The match is exhaustive, so that a new input must be added here and in the
+/// Returns the name of an input. The match is exhaustive, as a reminder to add new inputs here and to the
 /// table.
 fn input_name(input: &Input) -> String {
     let of = |what: &str, is_ok: bool| if is_ok { what.to_owned() } else { format!("{what}:err") };

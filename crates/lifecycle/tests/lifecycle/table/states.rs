@@ -37,7 +37,7 @@ pub fn sample_plan() -> Plan {
     plan(tasks).with_gate(0, "gate").with_wave_timeout(0, 600)
 }
 
-/// Returns the name of a state. The match is exhaustive, so that a new state must be added here and needs a
+/// Returns the name of a state. The match is exhaustive, as a reminder to add new states here, along with a
 /// representative.
 pub fn state_name(state: &State) -> String {
     let paused = state.header().is_some_and(|header| header.paused.is_some());

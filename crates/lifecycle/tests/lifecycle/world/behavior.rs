@@ -47,8 +47,7 @@ pub enum EvidenceKind {
     Nothing,
 }
 
-/// Future behavior of a task's object. Each call uses up one reply. If no replies are left, every call
-/// succeeds.
+/// Future behavior of a task's object. Each call uses up one reply; when none are left, calls succeed.
 #[derive(Clone, Debug)]
 pub struct Behavior {
     pub check: VecDeque<Reply>,
@@ -147,7 +146,7 @@ impl Rng {
     }
 }
 
-/// Disturbances between the machine and the cluster. By default, there are none, and every answer arrives
+/// Disturbances between the machine and the cluster. None by default, so that every answer arrives
 /// immediately.
 #[derive(Clone, Debug)]
 pub struct Disturbances {

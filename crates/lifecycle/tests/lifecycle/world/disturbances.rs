@@ -1,4 +1,4 @@
-//! Disturbances, and invariants that must hold despite the disturbances.
+//! Disturbances, and invariants that must hold despite them.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
 //! jq path expressions, restricted to those that select fields to ignore.
 //!
-//! jq is a programming language, and its programs can run forever. Selecting fields requires only a small
-//! part of it, so only that part is accepted. Every step descends into the object, values are never computed,
+//! jq is a programming language, and its programs can run forever. Selecting fields takes only a small part
+//! of it, so only that part is accepted: every step descends into the object, values are never computed,
 //! references never point back up, and everything that multiplies the work is counted. The work is therefore
-//! bounded by the object's size, and a timeout isn't needed.
+//! bounded by the object's size, and no timeout is needed.
 
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Term};
@@ -17,12 +17,11 @@ use serde_json::Value;
 
 use super::super::path::{Path, Step};
 
-/// Maximum length of an expression in bytes. Real expressions have fewer than a hundred.
+/// Maximum length of an expression in bytes. Real ones stay below a hundred.
 const LENGTH_MAX: usize = 1_000;
 /// Maximum nesting depth of brackets, because the parser is recursive.
 const NESTING_MAX: usize = 32;
-/// Maximum number of `..` operators in an expression. Each operator can multiply the work by the size of the
-/// object.
+/// Maximum number of `..` operators in an expression. Each can multiply the work by the size of the object.
 const DESCENTS_MAX: usize = 2;
 /// Maximum number of list constructors in an expression.
 const LISTS_MAX: usize = 4;
@@ -33,8 +32,8 @@ const PATHS_MAX: usize = 10_000;
 /// Maximum memory of a compiled regular expression in bytes.
 const REGEX_BYTES_MAX: usize = 1 << 18;
 
-/// Functions that an expression may call: name and number of arguments. These functions can't loop and can't
-/// return a value larger than their input.
+/// Functions that an expression may call, with their arity. None of them can loop or return a value larger
+/// than its input.
 const ALLOWED_FUNCTIONS: [(&str, usize); 34] = [
     ("all", 0),
     ("all", 1),
@@ -72,7 +71,7 @@ const ALLOWED_FUNCTIONS: [(&str, usize); 34] = [
     ("values", 0),
 ];
 
-/// Allowed functions that jaq doesn't provide in this form.
+/// Allowed functions that jaq lacks or defines differently.
 const FUNCTION_DEFINITIONS: &str = r#"
 def null: [][0];
 def keys: keys_unsorted | sort;
@@ -113,7 +112,7 @@ type JqFilter = jaq_core::Filter<data::JustLut<Val>>;
 pub(super) struct Jq(JqFilter);
 
 impl Jq {
-    /// Compiles an expression. Returns an error if it does anything other than select fields.
+    /// Compiles an expression, rejecting anything that does more than select fields.
     pub fn compile(expression: &str) -> Result<Self, JqError> {
         check_size(expression)?;
         let term = load::parse(expression, |parser| parser.term()).ok_or(JqError::Syntax)?;
@@ -121,8 +120,8 @@ impl Jq {
         if cost.count_paths(&term)? > BRANCHES_MAX || cost.descents > DESCENTS_MAX || cost.lists > LISTS_MAX {
             return Err(JqError::TooMuchWork);
         }
-        // The expression has already been parsed on its own, so its brackets match. The line break ends a
-        // trailing comment.
+        // The expression was parsed on its own before, so its brackets match. The line break ends a trailing
+        // comment.
         let code = format!("path({expression}\n)");
         let definitions = load::parse(FUNCTION_DEFINITIONS, |parser| parser.defs()).ok_or(JqError::Syntax)?;
         let arena = Arena::default();
@@ -138,7 +137,7 @@ impl Jq {
     }
 
     /// Returns the fields that the expression selects in an object, whether or not they exist. As in Argo CD,
-    /// an expression that fails doesn't select any fields.
+    /// an expression that fails selects nothing.
     pub fn paths(&self, object: &Value) -> Vec<Path> {
         let context = Ctx::<data::JustLut<Val>>::new(&self.0.lut, Vars::new([]));
         let found = self.0.id.run((context, to_jq(object))).map(unwrap_valr);
@@ -171,8 +170,8 @@ struct WorkEstimate {
 }
 
 impl WorkEstimate {
-    /// Returns the number of ways that an expression can reach the same value. Rejects expressions that do
-    /// anything other than select fields.
+    /// Counts the ways in which an expression can reach the same value. Rejects anything that does more than
+    /// select fields.
     fn count_paths(&mut self, term: &Term<&str>) -> Result<usize, JqError> {
         let refused = |what: &str| Err(JqError::NotAPath(what.to_owned()));
         Ok(match term {
@@ -255,7 +254,7 @@ impl WorkEstimate {
     }
 }
 
-/// Returns the function `regex_test_function(regex)`, whose memory use is bounded.
+/// Returns the function `regex_test_function(regex)`, with bounded memory use.
 fn regex_test_function() -> jaq_core::native::Fun<data::JustLut<Val>> {
     let test: Native<jaq_core::RunPtr<data::JustLut<Val>>> = ("test", v(1), |cv| {
         unary(cv, |text: Val, pattern: Val| {

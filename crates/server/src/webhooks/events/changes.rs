@@ -10,8 +10,8 @@ use super::{
 };
 use crate::problem::Problem;
 
-/// Pull request actions that affect generators: they create or close the pull request, or change its commit
-/// or the fields that filters use. Reviews and comments have no effect.
+/// Pull request actions that matter to generators: they create or close the pull request, or change its
+/// commit or the fields that filters use. Reviews and comments don't.
 const GITHUB_PULL_REQUEST_ACTIONS: [&str; 10] = [
     "opened",
     "closed",

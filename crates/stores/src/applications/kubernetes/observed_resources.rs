@@ -26,8 +26,8 @@ pub trait ManagedKind: Send + 'static {
 
     /// Returns true if the controller itself adds and removes this finalizer.
     fn is_own_finalizer(finalizer: &str) -> bool;
-    /// Returns the event for a resource's current state. `good` is the last readable state if the current
-    /// state is unreadable.
+    /// Returns the event for a resource's current state. If that is unreadable, `good` is the last readable
+    /// state.
     ///
     /// # Errors
     ///
@@ -41,12 +41,12 @@ pub trait ManagedKind: Send + 'static {
     fn has_running_work(_: &Object) -> bool {
         false
     }
-    /// Returns the event for a resource that is only managed until its work in progress has finished.
+    /// Returns the event for a resource that is only managed until its work has finished.
     fn finishing_event(event: Self::Event) -> Self::Event {
         event
     }
-    /// Returns the event that reports another client's changes to the controller's fields, if the kind has
-    /// such an event.
+    /// Returns the event about another client's changes to the controller's fields, if the kind has such an
+    /// event.
     fn overwritten_event(_: AppKey, _: Overwrite) -> Option<Self::Event> {
         None
     }
@@ -69,10 +69,10 @@ pub enum OperationOrigin {
     Known,
 }
 
-/// A change that another client made to a resource's state.
+/// Another client's change to a resource's state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overwrite {
-    /// Operation in the status whose phase is now `Terminating`.
+    /// Operation whose phase in the status is now `Terminating`.
     pub terminating_operation: Option<Value>,
 }
 
@@ -80,12 +80,12 @@ pub struct Overwrite {
 pub struct ObservedResources<K> {
     pub(super) scope: ManagedScope,
     pub(super) resources: BTreeMap<AppKey, ResourceState>,
-    /// Namespaces that haven't been listed yet. `None` represents the list of all namespaces.
+    /// Namespaces that haven't been listed yet. `None` stands for all namespaces.
     pending: BTreeSet<Option<String>>,
     is_settled: bool,
     /// Errors of resources that have never been readable.
     unreadable: BTreeMap<AppKey, String>,
-    /// Errors of namespaces that can't be listed. The key `None` represents all namespaces.
+    /// Errors of namespaces that can't be listed. The key `None` stands for all namespaces.
     unlisted_namespaces: BTreeMap<Option<String>, String>,
     kind: PhantomData<fn() -> K>,
 }
@@ -94,26 +94,25 @@ pub struct ObservedResources<K> {
 pub(super) struct ResourceState {
     /// Last observed or written object, without `managedFields`.
     pub(super) object: Object,
-    /// Fields of other clients in the most recent event.
+    /// Other clients' fields in the most recent event.
     emitted: Object,
     /// Version in the most recent event.
     emitted_version: String,
     /// Last readable object, if the current object is unreadable.
     last_readable: Option<Object>,
-    /// Client that wrote the annotation that confirms deletions, according to the last watch event.
+    /// Client that wrote the annotation that confirms deletions, as of the last watch event.
     approver: Option<String>,
     /// Refresh request in the most recent event.
     emitted_refresh: Option<String>,
-    /// Version of the event that contained the refresh request. The actor may not have processed this event
-    /// yet.
+    /// Version in the event that reported the refresh request, which the actor may not have processed yet.
     refresh_version: u64,
     /// Operation in the most recent event or write.
     pub(super) known_operation: Option<Value>,
-    /// Operation in the write in progress. The watch may report it before the response to the write arrives.
+    /// Operation in the write in progress. The watch may report it before the response arrives.
     pub(super) operation_in_write: Option<Value>,
     /// Status in the write in progress.
     pub(super) status_in_write: Option<Value>,
-    /// Changes by other clients that haven't been emitted yet.
+    /// Other clients' changes that haven't been emitted yet.
     pending_overwrite: Option<Overwrite>,
 }
 
@@ -150,7 +149,7 @@ impl<K: ManagedKind> ObservedResources<K> {
         events
     }
 
-    /// Records that one namespace, or all namespaces, can't be listed. `reason` is the error to report, or
+    /// Records that one namespace, or all of them, can't be listed. `reason` is the error to report, or
     /// `None` if users can't fix the cause. The startup doesn't wait for this list, and earlier events remain
     /// valid.
     pub fn record_denied(&mut self, namespace: Option<String>, reason: Option<String>) -> Vec<K::Event> {
@@ -191,7 +190,7 @@ impl<K: ManagedKind> ObservedResources<K> {
                     state.pending_overwrite.take().and_then(|what| K::overwritten_event(key, what));
                 return overwritten.into_iter().chain(changed.map(to_event)).collect();
             }
-            // This is a new resource with the same name.
+            // This is a new resource of the same name.
             events = self.remove(key.clone());
         }
         match K::applied_event(&object, None, OperationOrigin::Initial) {
@@ -232,8 +231,8 @@ impl<K: ManagedKind> ObservedResources<K> {
         )
     }
 
-    /// Returns the resource with the controller's own finalizers replaced with `expected`. All other
-    /// finalizers are left unchanged. Returns `None` if nothing changes.
+    /// Returns the resource with the controller's own finalizers replaced by `expected` and all others
+    /// unchanged. Returns `None` if nothing changes.
     pub fn with_finalizers(&self, key: &AppKey, expected: &[String]) -> Option<Object> {
         let state = self.resources.get(key)?;
         let found = finalizers(&state.object);
@@ -250,8 +249,8 @@ impl<K: ManagedKind> ObservedResources<K> {
         Some(object)
     }
 
-    /// Adds the requester of a deletion to the `changed` resource, or to the observed resource if `changed`
-    /// is `None`. Returns `None` if nothing changes.
+    /// Adds the requester of a deletion to `changed` or, if that is `None`, to the observed resource. Returns
+    /// `None` if nothing changes.
     pub fn with_requester(
         &self,
         key: &AppKey,
@@ -282,19 +281,17 @@ impl<K: ManagedKind> ObservedResources<K> {
         }
     }
 
-    /// Returns the client that confirmed deletions with an annotation, if the cluster provides this
-    /// information.
+    /// Returns the client that confirmed deletions with an annotation, if the cluster tells.
     pub fn approver(&self, key: &AppKey) -> Option<&str> {
         self.resources.get(key)?.approver.as_deref()
     }
 
-    /// Returns the object that was most recently observed or written.
+    /// Returns the object as last observed or written.
     pub fn object(&self, key: &AppKey) -> Option<&Object> {
         self.resources.get(key).map(|state| &state.object)
     }
 
-    /// Removes the refresh request from an object, if an event has already reported it. Keeps a newer
-    /// request.
+    /// Removes the refresh request from an object if an event has already reported it. A newer request stays.
     pub fn remove_refresh(&self, key: &AppKey, object: &mut Object) {
         if let Some(state) = self.resources.get(key) {
             state.remove_refresh::<K>(object);
@@ -385,30 +382,30 @@ impl ResourceState {
         K::applied_event(&self.object, Some(good), origin).ok()
     }
 
-    /// Returns true if the fields of other clients haven't changed since the event with the given version.
+    /// Returns true if other clients' fields haven't changed since the event with this version.
     pub(super) fn is_unchanged_since<K: ManagedKind>(&self, version: &str) -> bool {
         self.emitted_version == version && client_fields::<K>(&self.object) == self.emitted
     }
 
-    /// Removes the refresh request, if an event has already reported it. Keeps a newer request.
+    /// Removes the refresh request if an event has already reported it. A newer request stays.
     pub(super) fn remove_refresh<K: ManagedKind>(&self, object: &mut Object) {
         if self.emitted_refresh == refresh_request::<K>(object) {
             object.remove_annotation(K::REFRESH_ANNOTATION);
         }
     }
 
-    /// Returns true if the event with the given version, or an earlier event, contained the refresh request.
+    /// Returns true if the event with this version, or an earlier event, reported the refresh request.
     pub(super) fn has_emitted_refresh(&self, version: &str) -> bool {
         parse_version(version) >= self.refresh_version
     }
 
-    /// Returns true if the object contains another client's new operation request.
+    /// Returns true if the object has another client's new operation request.
     pub(super) fn has_new_operation(&self) -> bool {
         operation(&self.object) != self.known_operation
     }
 }
 
-/// Sets a field of an object, or removes it if there is no value.
+/// Sets a field of an object, or removes it if the value is `None`.
 pub fn set_field(fields: &mut Map<String, Value>, name: &str, value: Option<&impl serde::Serialize>) {
     match value.and_then(|value| serde_json::to_value(value).ok()) {
         Some(value) => drop(fields.insert(name.to_owned(), value)),
@@ -421,8 +418,8 @@ pub(super) fn finalizers(object: &Object) -> Vec<String> {
     found.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Returns the version as a number. All API servers use numbers, so different versions of the same object can
-/// be compared.
+/// Returns the version as a number. All API servers use numbers, so versions of the same object can be
+/// compared.
 fn version(object: &Object) -> u64 {
     parse_version(object.resource_version())
 }
@@ -471,8 +468,8 @@ pub(super) fn operation(object: &Object) -> Option<Value> {
     object.pointer("/operation").cloned()
 }
 
-/// Returns the fields that belong to other clients: all fields except the status, the operation, the refresh
-/// request and the server's metadata.
+/// Returns the fields of other clients: all but the status, the operation, the refresh request and the
+/// server's metadata.
 fn client_fields<K: ManagedKind>(object: &Object) -> Object {
     let mut object = object.clone();
     object.fields_mut().remove("status");

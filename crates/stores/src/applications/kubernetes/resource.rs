@@ -17,11 +17,10 @@ use super::observed_resources::{
 use super::status_size::{APPLICATION_LISTS, SHORTENED_CONDITION, STATUS_BYTES_MAX, shorten_status};
 use crate::applications::{ExternalTermination, StoreEvent, StoredApplication};
 
-/// Fields in `metadata` that belong to the Application's owner.
+/// Fields in `metadata` that the Application's owner controls.
 const OWNER_FIELDS: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
 
-/// Maximum number of unreadable status fields to drop individually. If there are more, the whole status is
-/// dropped.
+/// Maximum number of unreadable status fields to drop individually. With more, the whole status is dropped.
 const DROPPED_FIELDS_MAX: usize = 64;
 
 /// The Application kind.
@@ -45,8 +44,7 @@ impl ManagedKind for ApplicationKind {
         let mut stored = stored_application(object);
         match origin {
             OperationOrigin::Initial => {}
-            // Other clients must not be able to choose an operation's ID or to turn an operation into a
-            // deletion.
+            // Other clients must not choose an operation's ID or turn an operation into a deletion.
             OperationOrigin::NewRequest => {
                 stored.application.operation.iter_mut().for_each(remove_controller_infos)
             }
@@ -108,16 +106,16 @@ impl ObservedResources<ApplicationKind> {
     pub fn with_state(&mut self, key: &AppKey, application: &Application) -> Option<Object> {
         let state = self.resources.get_mut(key)?;
         let merged = merge_state(state, application);
-        // Without an operation in `application`, an operation in the resource is another client's request
-        // rather than part of this write.
+        // If `application` has no operation, an operation in the resource is another client's request and not
+        // part of this write.
         state.operation_in_write = application.operation.as_ref().and_then(|_| operation(&merged));
         let is_news = merged != state.object;
         state.status_in_write = merged.pointer("/status").filter(|_| is_news).cloned();
         is_news.then_some(merged)
     }
 
-    /// Returns the resource updated with an Application's spec and metadata. Returns `None` if other clients
-    /// have changed the resource since the version in the last event.
+    /// Returns the resource with an Application's spec and metadata, or `None` if other clients have changed
+    /// it since the last event.
     pub fn with_spec(&self, key: &AppKey, application: &Application) -> Option<Object> {
         let state = self.resources.get(key)?;
         let desired = &application.metadata;
@@ -147,7 +145,7 @@ impl ObservedResources<ApplicationKind> {
         Some(object)
     }
 
-    /// Returns a new resource that belongs to this store.
+    /// Returns a new resource for this store.
     pub fn new_resource(&self, application: &Application) -> serde_json::Result<Object> {
         let mut fresh = application.clone();
         (fresh.operation, fresh.status) = (None, Default::default());
@@ -167,7 +165,7 @@ fn merge_state(state: &ResourceState, application: &Application) -> Object {
     let mut merged = state.object.clone();
     let metadata = &application.metadata;
     let is_answered = !metadata.annotations.contains_key(REFRESH_ANNOTATION);
-    // If the actor hasn't received a refresh request yet, the request is still open.
+    // A refresh request that the actor hasn't received yet is still open.
     if is_answered && state.has_emitted_refresh(&metadata.resource_version) {
         state.remove_refresh::<ApplicationKind>(&mut merged);
     }
@@ -182,8 +180,8 @@ fn merge_state(state: &ResourceState, application: &Application) -> Object {
     merged
 }
 
-/// Replaces the hook finalizers. Does nothing if the resource is being deleted, because finalizers must not
-/// be added then.
+/// Replaces the hook finalizers. Does nothing if the resource is being deleted, when finalizers can't be
+/// added.
 fn set_hook_finalizers(object: &mut Object, desired: &[String]) {
     if object.is_deleting() {
         return;
@@ -209,8 +207,8 @@ fn stored_application(object: &Object) -> StoredApplication {
     StoredApplication { application, problem, lost_state: None }
 }
 
-/// Removes a field from a status. If `field` refers to an entry in a list, removes only that entry. Returns
-/// true if the field existed.
+/// Removes a field, or a single list entry if `field` refers to it, from a status. Returns true if it
+/// existed.
 fn drop_field(object: &mut Object, field: &str) -> bool {
     let Some(path) = field.strip_prefix("status.") else { return false };
     let (name, below) = path.find(['.', '[']).map_or((path, ""), |at| path.split_at(at));
@@ -225,7 +223,7 @@ fn drop_field(object: &mut Object, field: &str) -> bool {
     status.remove(name).is_some()
 }
 
-/// Parses a resource. If the resource is unreadable or invalid, also returns the reason why the result may be
+/// Parses a resource. If it is unreadable or invalid, also returns the reason why the result may be
 /// incomplete.
 pub fn parse_application(object: &Object) -> (Application, Option<String>) {
     let read = |object: &Object| argo::read_resource::<Application>(object.as_value());
@@ -233,7 +231,7 @@ pub fn parse_application(object: &Object) -> (Application, Option<String>) {
         Ok(application) => return (application, None),
         Err(error) => error,
     };
-    // Another program may have written the unreadable parts of the status. They will be recomputed.
+    // Another program may have written the unreadable parts of the status, which will be recomputed.
     let (mut readable, mut wrong) = (object.clone(), error.clone());
     for _ in 0..DROPPED_FIELDS_MAX {
         if !drop_field(&mut readable, &wrong.field) {

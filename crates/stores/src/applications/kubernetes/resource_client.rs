@@ -1,4 +1,4 @@
-//! The cluster that contains managed resources, and writes to these resources.
+//! The cluster with the managed resources, and writes to them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::observed_resources::{ManagedKind, ObservedResources};
 /// Delays before listing the resources again.
 pub const RELIST_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(60) };
-/// Maximum number of attempts to write a resource after conflicts.
+/// Maximum number of attempts to write a resource in case of conflicts.
 const WRITE_ATTEMPTS_MAX: usize = 8;
 
-/// The cluster that contains the managed resources.
+/// The cluster with the managed resources.
 #[derive(Clone)]
 pub struct ResourceClient {
     /// Connection to the cluster.
@@ -45,7 +45,7 @@ pub enum WriteOutcome {
     Written,
     /// There was nothing to write.
     Unchanged,
-    /// The resource no longer exists. The watch will report its deletion.
+    /// The resource is gone. The watch will report its deletion.
     Gone,
 }
 
@@ -81,7 +81,7 @@ impl ResourceClient {
         }
     }
 
-    /// Checks that this process is allowed to list the kind. The watch lists the actual resources.
+    /// Checks that this process may list the kind. The watch lists the actual resources.
     pub async fn check_list_permission<K: ManagedKind>(&self) -> Result<(), ClusterError> {
         for scope in self.watched_scopes::<K>() {
             let scope = Scope { detail: Detail::Metadata, ..scope };
@@ -90,8 +90,7 @@ impl ResourceClient {
         Ok(())
     }
 
-    /// Writes a resource that `build` derives from the last observed version. After a conflict, derives it
-    /// again.
+    /// Writes a resource that `build` derives from the last observed version, again after each conflict.
     pub async fn write<K: ManagedKind>(
         &self,
         (all, key, part): (&Mutex<ObservedResources<K>>, &AppKey, WrittenPart),

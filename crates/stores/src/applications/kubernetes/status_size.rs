@@ -1,10 +1,10 @@
-//! Shortens a status so that it fits in a resource. Long lists are truncated, and a condition reports how
-//! many entries were dropped.
+//! Shortens a status to fit in a resource. Long lists are truncated, and a condition says how many entries
+//! were dropped.
 
 use serde_json::{Value, json};
 
-/// Maximum size of a status in bytes, and maximum total size of its long lists. API servers and etcd limit a
-/// resource to 1.5 MiB, including its spec, annotations and `managedFields`.
+/// Maximum size of a status in bytes, and of its long lists together. API servers and etcd limit a resource
+/// to 1.5 MiB, including its spec, annotations and `managedFields`.
 pub const STATUS_BYTES_MAX: usize = 900 << 10;
 /// Condition type for a shortened status.
 pub const SHORTENED_CONDITION: &str = "StatusShortenedWarning";

@@ -1,5 +1,5 @@
-//! Documents that have disappeared from a file, but may come back once the file is completely written. They
-//! are kept until it is certain that they were deleted.
+//! Documents that have disappeared from a file, but may come back once it is completely written. They are
+//! kept until they were certainly deleted.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::super::polled_folder::absence::GRACE_PERIOD_MAX;
 use super::ParsedFile;
 
-/// Documents that have disappeared from a file, and when they disappeared.
+/// Documents that have disappeared from a file, and since when.
 #[derive(Default)]
 pub struct MissingDocuments {
     pub applications: BTreeMap<AppKey, Instant>,
@@ -39,7 +39,7 @@ impl ParsedFile {
     }
 
     /// Replaces the file's content, but keeps documents that have disappeared. `doubted` is the current time,
-    /// or `None` to drop missing documents immediately.
+    /// or `None` to drop them immediately.
     pub(in super::super) fn replace_incomplete_content(
         &mut self,
         name: &str,
@@ -63,12 +63,12 @@ impl ParsedFile {
         let is_whole =
             missing.applications.is_empty() && missing.appsets.is_empty() && missing.projects.is_empty();
         self.incomplete = (!is_whole).then(|| Box::new(IncompleteFile { missing, changed_at: now }));
-        // Frequent writes to other parts of the file must not postpone the deletion forever.
+        // Frequent writes elsewhere in the file must not postpone the deletion forever.
         self.drop_missing(|since| now.duration_since(since) >= GRACE_PERIOD_MAX);
     }
 
-    /// Drops the missing documents if the file has not changed for long enough. Returns true if any documents
-    /// were dropped.
+    /// Drops the missing documents if the file hasn't changed for long enough. Returns true if there were
+    /// any.
     pub(in super::super) fn drop_if_settled(&mut self, now: Instant, patience: Duration) -> bool {
         let is_sure = |doubt: &IncompleteFile| now.duration_since(doubt.changed_at) >= patience;
         let is_over = self.incomplete.as_deref().is_some_and(is_sure);
@@ -90,8 +90,8 @@ impl ParsedFile {
     }
 }
 
-/// Keeps the documents that have disappeared. Returns when they disappeared. `missing_since` contains the
-/// documents that were already missing, and `at` is the current time.
+/// Keeps the documents that have disappeared, and returns since when. `missing_since` has those that were
+/// already missing, and `at` is the current time.
 fn keep_missing<K: Ord + Clone, T>(
     before: BTreeMap<K, T>,
     now: &mut BTreeMap<K, T>,

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Minimum duration of an undisturbed absence before the file or document is considered deleted.
+/// Minimum duration of an undisturbed absence after which a file or document counts as deleted.
 pub(in super::super) const GRACE_PERIOD: Duration = Duration::from_millis(900);
-/// Duration after which an absent file or document is considered deleted despite disturbances.
+/// Duration after which an absent file or document counts as deleted despite disturbances.
 pub(in super::super) const GRACE_PERIOD_MAX: Duration = Duration::from_secs(10);
 
-/// Waiting times before a missing file or document is considered deleted.
+/// Waiting times until a missing file or document counts as deleted.
 #[derive(Clone, Copy)]
 pub(super) struct GracePeriods {
     /// Minimum duration of an undisturbed absence.
@@ -27,9 +27,9 @@ pub(super) struct Absence {
 }
 
 impl Absence {
-    /// Records a poll that didn't find the file or document, with the poll's start and end time. If
-    /// `is_disturbed` is true, the file or document may still exist. Returns true if the absence is now
-    /// certain: after the grace period without disturbances, or after the maximum time.
+    /// Records a poll that didn't find the file or document, and when the poll started and finished. If
+    /// `is_disturbed` is true, it may still exist. Returns true once the absence is certain: after the grace
+    /// period without disturbances, or after the maximum time.
     pub fn record_missing(
         &mut self,
         began: Instant,

@@ -15,7 +15,7 @@ pub(super) struct FolderListing {
     pub files: BTreeMap<PathBuf, FileStamp>,
     /// Files that exist but are inaccessible.
     pub inaccessible: BTreeSet<PathBuf>,
-    /// True if a listed file no longer existed when it was read.
+    /// True if a listed file was gone by the time it was read.
     pub is_changing: bool,
     /// Errors about inaccessible files and dangling links.
     pub problems: Vec<String>,

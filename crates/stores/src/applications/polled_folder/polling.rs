@@ -12,8 +12,8 @@ use tidegate_application::AppKey;
 /// Poll interval.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Files that commands have removed since the last poll, each with its Application. These files were
-/// definitely deleted.
+/// Files that commands have removed since the last poll, with their Applications. They were certainly
+/// deleted.
 #[derive(Clone, Default)]
 pub struct RemovedFiles(Arc<Mutex<BTreeMap<PathBuf, AppKey>>>);
 
@@ -43,7 +43,7 @@ impl RemovedFiles {
 pub struct PollRequests(watch::Sender<u64>);
 
 impl PollRequests {
-    /// Requests a poll. Returns the number that [`run_polling`] passes to the poll that fulfills the request.
+    /// Requests a poll. Returns the number that [`run_polling`] passes to the poll that fulfills it.
     pub fn request(&self) -> u64 {
         let mut number = 0;
         self.0.send_modify(|last| {
@@ -54,8 +54,8 @@ impl PollRequests {
     }
 }
 
-/// Polls regularly, and immediately after a change or a request. `poll` gets the number of the last request
-/// that was made before the poll. Stops when `poll` returns false.
+/// Polls regularly, and right after a change or a request. `poll` gets the number of the last request before
+/// it. Stops when it returns false.
 pub fn run_polling<W: Send + 'static>(
     mut watcher: W,
     (mut changed, requests): (watch::Receiver<()>, &PollRequests),
@@ -80,7 +80,7 @@ pub fn run_polling<W: Send + 'static>(
     });
 }
 
-/// Waits for a notification. Never returns if the sender was dropped, so that only regular polling continues.
+/// Waits for a notification. Never returns once the sender is dropped, which leaves only regular polling.
 async fn await_notification<T>(what: &mut watch::Receiver<T>) {
     if what.changed().await.is_err() {
         std::future::pending::<()>().await;

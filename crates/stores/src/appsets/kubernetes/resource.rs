@@ -47,7 +47,7 @@ impl ManagedKind for ApplicationSets {
     ) -> Result<AppSetEvent, String> {
         let (appset, problem) = match (parse_appset(object), good.map(parse_appset)) {
             (Ok(set), _) => (set, None),
-            // Keep the previous desired state, and combine it with the current metadata and status.
+            // Keep the previous desired state, with the current metadata and status.
             (Err(problem), Some(Ok(before))) => {
                 let mut set = before;
                 if let Ok(metadata) = serde_json::from_value(metadata(object)) {
@@ -76,8 +76,8 @@ impl ManagedKind for ApplicationSets {
 }
 
 impl ObservedResources<ApplicationSets> {
-    /// Returns the resource with the status of `set`. Returns `None` if the status hasn't changed or if the
-    /// resource belongs to a different ApplicationSet.
+    /// Returns the resource with the status of `set`, or `None` if the status hasn't changed or it is a
+    /// different ApplicationSet's resource.
     pub fn with_status(&self, key: &AppKey, set: &ApplicationSet) -> Option<Object> {
         let current = self.object(key).filter(|object| is_same_appset(object, set))?;
         let mut object = current.clone();
@@ -88,8 +88,7 @@ impl ObservedResources<ApplicationSets> {
     }
 
     /// Returns the resource with the engine's finalizer as in `set`, and without the annotation of the
-    /// completed refresh. Returns `None` if nothing changes or if the resource belongs to a different
-    /// ApplicationSet.
+    /// completed refresh. Returns `None` if nothing changes or it is a different ApplicationSet's resource.
     pub fn with_finalizer(&self, key: &AppKey, set: &ApplicationSet) -> Option<Object> {
         let current = self.object(key).filter(|object| is_same_appset(object, set))?;
         let finalizers = self.with_finalizers(key, &set.metadata.finalizers);
@@ -101,7 +100,7 @@ impl ObservedResources<ApplicationSets> {
     }
 
     /// Returns the resource with the annotations in `names` as in `set`. Returns `None` if nothing changes or
-    /// if the resource belongs to a different ApplicationSet.
+    /// it is a different ApplicationSet's resource.
     pub fn with_annotations(&self, key: &AppKey, set: &ApplicationSet, names: &[&str]) -> Option<Object> {
         let current = self.object(key).filter(|object| is_same_appset(object, set))?;
         let mut object = current.clone();
@@ -141,13 +140,13 @@ fn parse_appset(object: &Object) -> Result<ApplicationSet, String> {
     let read = |object: &Object| argo::read_resource::<ApplicationSet>(object.as_value());
     let error = match read(&object) {
         Ok(mut set) => {
-            // The shortening of the status concerns only the resource, not the ApplicationSet.
+            // Only the resource's status was shortened, not the ApplicationSet's.
             set.status.conditions.retain(|one| one.kind != SHORTENED_CONDITION);
             return Ok(set);
         }
         Err(error) => error,
     };
-    // Another program may have written an invalid status. The status is recomputed from scratch.
+    // Another program may have written an invalid status, which is recomputed from scratch.
     object.fields_mut().remove("status");
     read(&object).map_err(|_| error.to_string())
 }

@@ -36,7 +36,7 @@ impl Node {
         self.write_status(&pod, stage(true), &started).await;
     }
 
-    /// Binds a pod to the node. Returns false if the pod no longer exists.
+    /// Binds a pod to the node. Returns false if the pod is gone.
     async fn bind_pod(&self, pod: &Object) -> bool {
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding",

@@ -1,4 +1,5 @@
-//! Effects of the simulated engine on the cluster. They equal the real effects, but happen immediately.
+//! Effects of the simulated engine on the cluster. They are the same as the real ones, but happen
+//! immediately.
 
 use std::sync::Arc;
 use std::time::Duration;

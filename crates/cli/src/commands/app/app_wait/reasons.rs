@@ -1,4 +1,4 @@
-//! Reasons why a command is still waiting for Applications. Each reason is printed only once.
+//! Reasons a command is still waiting for Applications. Each is printed only once.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +16,11 @@ use super::is_over;
 use crate::args::AppWaitArgs;
 use crate::output::{Printer, one_line};
 
-/// Minimum time that a transient reason must last before it is printed.
+/// Time that a transient reason must last before it is printed.
 const TRANSIENT_REASON_MIN: Duration = Duration::from_secs(5);
-/// Interval at which to check whether a reason has lasted long enough, even if the application has not
-/// changed.
+/// Interval for checking whether a reason has lasted long enough, even if the application hasn't changed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of reasons to print for one application, because some reasons change their text every time.
+/// Maximum number of reasons to print per application. Some reasons change their text every time.
 const PRINTED_REASONS_MAX: usize = 20;
 /// Maximum number of applications whose reasons are printed at the end of the wait.
 const REMAINING_PRINTED_MAX: usize = 20;
@@ -38,7 +37,7 @@ pub(super) struct Goal {
 }
 
 impl Goal {
-    /// Returns the conditions selected by the arguments, or all conditions if the arguments don't select any.
+    /// Returns the conditions selected by the arguments, or all of them if none are selected.
     pub fn from_args(args: &AppWaitArgs) -> Self {
         let all = !(args.sync || args.health || args.operation);
         Self { sync: all || args.sync, health: all || args.health, operation: all || args.operation }
@@ -59,7 +58,7 @@ fn health(application: &Application) -> HealthStatus {
     application.status.health.as_ref().map_or(HealthStatus::Unknown, |health| health.status)
 }
 
-/// Printer for the reasons why applications do not meet the goal yet.
+/// Prints why applications don't meet the goal yet.
 pub(super) struct ReasonPrinter<'a> {
     goal: Goal,
     printer: &'a Printer,
@@ -71,7 +70,7 @@ impl<'a> ReasonPrinter<'a> {
         Self { goal, printer, tracker: RefCell::default() }
     }
 
-    /// Returns true if an application meets the goal; otherwise prints the reasons that are due.
+    /// Returns true if an application meets the goal. If not, prints the reasons that are due.
     pub fn observe(&self, application: &Application) -> bool {
         let is_met = self.goal.is_met(application);
         let found = if is_met { Vec::new() } else { reasons(application, self.goal) };
@@ -80,7 +79,7 @@ impl<'a> ReasonPrinter<'a> {
         is_met
     }
 
-    /// While waiting, prints reasons that have lasted long enough. Never returns.
+    /// Prints reasons that have lasted long enough while the command waits. Never returns.
     pub async fn print_periodically<T>(&self) -> T {
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;
@@ -88,7 +87,7 @@ impl<'a> ReasonPrinter<'a> {
         }
     }
 
-    /// Prints why the remaining applications do not meet the goal.
+    /// Prints why the remaining applications don't meet the goal.
     pub fn print_remaining(&self, left: &[Application]) {
         left.iter().take(REMAINING_PRINTED_MAX).for_each(|one| self.printer.note(&format_status_line(one)));
         let more = left.len().saturating_sub(REMAINING_PRINTED_MAX);
@@ -127,7 +126,7 @@ impl ReasonTracker {
         }
     }
 
-    /// Returns the texts that are due. Returns each text only once.
+    /// Returns the texts that are due, each only once.
     fn take_due(&mut self, now: Instant) -> Vec<String> {
         let mut due = Vec::new();
         for (key, reasons) in &self.current {
@@ -143,16 +142,16 @@ impl ReasonTracker {
     }
 }
 
-/// A reason why an application does not meet the goal.
+/// A reason an application doesn't meet the goal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Reason {
     text: String,
-    /// True if the reason usually lasts. Other reasons are printed only after [`TRANSIENT_REASON_MIN`].
+    /// True if the reason usually lasts. Others are printed only after [`TRANSIENT_REASON_MIN`].
     is_lasting: bool,
 }
 
-/// Returns the application's errors, the reason why the controller skips the application, and the first
-/// transient reason that applies.
+/// Returns the application's errors, the reason the controller skips it, and the first transient reason that
+/// applies.
 fn reasons(application: &Application, goal: Goal) -> Vec<Reason> {
     let name = AppKey::of(application);
     let left_alone = refresh::skip_reason(application);

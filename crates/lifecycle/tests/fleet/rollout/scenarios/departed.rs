@@ -1,4 +1,4 @@
-//! Applications that leave the ApplicationSet during its rollout. The record lists them with their progress.
+//! Applications that leave the ApplicationSet during its rollout, and are listed with their progress.
 
 use tidegate_lifecycle::rollout::{Input, departed_members};
 
