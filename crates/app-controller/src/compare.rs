@@ -347,8 +347,8 @@ impl Comparison<'_> {
                 return ManifestComparison::Unknown;
             }
         };
-        let (sources, is_anew) = (Sources::from_application(application), level == RefreshLevel::Hard);
-        match shared.manifests.targets(&sources, compared, context.clone(), is_anew).await {
+        let (sources, ignores_cache) = (Sources::from_application(application), level == RefreshLevel::Hard);
+        match shared.manifests.targets(&sources, compared, context.clone(), ignores_cache).await {
             Ok(newest) if have_same_objects(&deployed, &newest.targets) => ManifestComparison::Same,
             Ok(_) => ManifestComparison::Different,
             Err(_) => ManifestComparison::Unknown,

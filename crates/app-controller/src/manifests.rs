@@ -367,12 +367,14 @@ impl Manifests {
         sources: &Sources,
         revisions: &[String],
         context: RenderContext,
-        anew: bool,
+        ignores_cache: bool,
     ) -> Result<RenderedManifests, SourceProblem> {
         let (this, project) = (Arc::clone(self), context.purpose.project.clone());
         self.with_sources((sources, &project), revisions.to_vec(), move |sources| {
             let making = this.render_inputs(sources, &context)?;
-            let read = |one: &SourceRevision| one.with_error_context(|| this.read_source(one, &making, anew));
+            let read = |one: &SourceRevision| {
+                one.with_error_context(|| this.read_source(one, &making, ignores_cache))
+            };
             let found = sources.iter().map(read).collect::<Result<Vec<_>, SourceProblem>>();
             let fetched = this.record_dependencies(&context, &making, found.is_ok());
             let (all, types): (Vec<_>, Vec<_>) = found?.into_iter().unzip();
@@ -390,7 +392,7 @@ impl Manifests {
         &self,
         part: &SourceRevision,
         making: &RenderInputs,
-        anew: bool,
+        ignores_cache: bool,
     ) -> Result<(Arc<Vec<Target>>, &'static str), SourceProblem> {
         if part.is_reference_only() {
             return Ok((Arc::default(), REFERENCE_TYPE));
@@ -399,11 +401,11 @@ impl Manifests {
         let repository = self.repositories.origin(source, part.address_context(&self.base))?;
         let located = repository.locate(source, revision, making)?;
         let kind = located.source_type();
-        if let Some(known) = self.parsed.get(located.key()).filter(|_| !anew) {
+        if let Some(known) = self.parsed.get(located.key()).filter(|_| !ignores_cache) {
             return Ok((known, kind));
         }
         let (mut targets, mut problems) = (Vec::new(), Vec::new());
-        let files = self.manifest_files(&repository, &located, making, anew)?;
+        let files = self.manifest_files(&repository, &located, making, ignores_cache)?;
         for file in files.iter() {
             match classify(&file.path, &file.content) {
                 FileKind::LfsPointer => {
@@ -437,10 +439,10 @@ impl Manifests {
         repository: &Origin,
         located: &LocatedSource,
         making: &RenderInputs,
-        anew: bool,
+        ignores_cache: bool,
     ) -> Result<Arc<Vec<File>>, SourceError> {
         let is_rendered = located.is_rendered();
-        if let Some(known) = self.rendered.get(located.key()).filter(|_| is_rendered && !anew) {
+        if let Some(known) = self.rendered.get(located.key()).filter(|_| is_rendered && !ignores_cache) {
             return Ok(known);
         }
         let files = Arc::new(repository.read_manifests(located, making)?);

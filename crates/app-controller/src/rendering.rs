@@ -51,13 +51,13 @@ impl SharedState {
     }
 
     /// Calls `make` to render an Application's content for a destination. If the result turns out to depend
-    /// on the cluster's capabilities, calls it again with them. If `is_anew` is true, discards the cached
+    /// on the cluster's capabilities, calls it again with them. If `ignores_cache` is true, discards the cached
     /// capabilities first.
     pub async fn render<T, M: Future<Output = Result<T, SourceProblem>>>(
         &self,
         application: &Application,
         place: &ResolvedDestination,
-        is_anew: bool,
+        ignores_cache: bool,
         make: impl Fn(RenderContext) -> M,
     ) -> Result<T, RenderError> {
         let context = self.render_context(application, place);
@@ -70,7 +70,7 @@ impl SharedState {
             }
         }
         let view = self.watches.discovery(place);
-        if is_anew {
+        if ignores_cache {
             view.invalidate();
         }
         let question = CapabilitiesQuery::default();

@@ -46,7 +46,7 @@ use super::member_status::MemberStatusCache;
 use super::messages::{AppSetMessage, AppSetSupervisorMessage};
 use super::reconcile::{ReconcileInput, ReconcileResult, run_pass};
 use super::shared::AppSetShared;
-use super::{cache_key, members, write_failure};
+use super::{members, write_failure};
 
 /// Pause after a pass while Applications keep changing, as a multiple of the pass's duration. It is at least
 /// `REST_MIN`, and at most `REST_MAX` because a pass may wait minutes for other servers.
@@ -55,7 +55,7 @@ const REST_MIN: Duration = Duration::from_millis(500);
 const REST_MAX: Duration = Duration::from_secs(10);
 /// Delay before the next pass if no event reports the result of a write.
 const EVENT_DELAY_MAX: Duration = Duration::from_secs(5);
-/// Maximum time for which the targets of a progressive sync may stay undetermined.
+/// Maximum time that the targets of a progressive sync may stay undetermined.
 const RESOLUTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Delay before retrying to compare an Application's manifests with its target's.
 const COMPARED_AGAIN_AFTER: Duration = Duration::from_secs(30);
@@ -173,7 +173,7 @@ impl Actor for ApplicationSetActor {
     ) -> Result<ActorState, ActorProcessingErr> {
         let ActorArguments { shared, stored, supervisor } = arguments;
         let StoredAppSet { appset: set, problem, lost } = *stored;
-        let key = cache_key(&set);
+        let key = AppKey::of_appset(&set);
         if let Some(lost) = lost {
             tracing::warn!(set = %key, lost, "ApplicationSet status rebuilt");
         }

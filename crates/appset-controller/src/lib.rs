@@ -35,12 +35,10 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorRef};
 use tidegate_app_controller::ApplicationService;
-use tidegate_application::AppKey;
 use tidegate_applicationset::status::{ConditionReason, ReconcileFailure};
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_executor::EngineError;
 use tidegate_lifecycle::rollout::Options as Cases;
-use tidegate_model::argo::ApplicationSet;
 use tidegate_state::error::ServiceError;
 use tidegate_stores::appsets::AppSetStore;
 use tokio::sync::broadcast::error::RecvError;
@@ -164,11 +162,6 @@ impl AppSetController {
     pub async fn stop(self) {
         let _ = self.supervisor.stop_and_wait(None, None).await;
     }
-}
-
-/// Returns the key for an ApplicationSet in the cache.
-fn cache_key(set: &ApplicationSet) -> AppKey {
-    AppKey { namespace: set.metadata.namespace_or_default().to_owned(), name: set.metadata.name.clone() }
 }
 
 /// Creates a reconcile failure for a failed write.

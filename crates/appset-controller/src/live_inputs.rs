@@ -94,7 +94,7 @@ impl LiveInputs {
             inputs = inputs.with_fresh_refs();
         }
         let (is_temporary, http) = (false, HttpResponses::default());
-        Self { sources, key: appset_key(set), project, inputs, clusters: None, http, is_temporary }
+        Self { sources, key: AppKey::of_appset(set), project, inputs, clusters: None, http, is_temporary }
     }
 
     /// Returns the repositories whose refs have changed, as observed during this run. Later observations
@@ -170,10 +170,6 @@ impl Drop for LiveInputs {
             .manifests
             .set_generator_repositories(self.key.clone(), self.inputs.used_repositories().clone());
     }
-}
-
-fn appset_key(set: &ApplicationSet) -> AppKey {
-    AppKey { namespace: set.metadata.namespace_or_default().to_owned(), name: set.metadata.name.clone() }
 }
 
 impl GeneratorInputs for LiveInputs {

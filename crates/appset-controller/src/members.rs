@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidegate_application::AppKey;
 use tidegate_applicationset::changes::AppSetOutput;
 use tidegate_model::argo::{Application, ApplicationSet};
 
-use super::cache_key;
 use super::member_status::member_key;
 use super::shared::AppSetShared;
 
@@ -17,7 +17,7 @@ pub fn cached_members(
     generated: Option<&AppSetOutput>,
 ) -> BTreeMap<String, Arc<Application>> {
     let cache = &shared.applications.application_cache;
-    let key = cache_key(set);
+    let key = AppKey::of_appset(set);
     let mut names = cache.owned_by(&key);
     if let Some(generated) = generated {
         names.extend(generated.applications.keys().chain(generated.rejected.keys()).cloned());

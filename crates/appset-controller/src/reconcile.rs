@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_application::AppKey;
 use tidegate_applicationset::changes::{AppSetChanges, AppSetOutput, reconcile};
 use tidegate_applicationset::deletion;
 use tidegate_applicationset::rollout::{
@@ -25,7 +26,7 @@ use super::member_status::{MemberStatusCache, MemberStatuses, ObservedAppSet};
 use super::rollout_effects::PruningApplications;
 use super::shared::AppSetShared;
 use super::writes::{self, WriteSummary};
-use super::{cache_key, members, write_failure};
+use super::{members, write_failure};
 
 /// Input for a pass.
 pub struct ReconcileInput {
@@ -203,7 +204,7 @@ async fn requested_rollout(
         Ok(targets) => targets,
         Err(errors) => return (Err(first_error(errors)), BTreeMap::new()),
     };
-    let key = cache_key(set);
+    let key = AppKey::of_appset(set);
     let observed = ObservedAppSet { key: &key, targets: &targets, last };
     let mut member_status = member_status.lock().await;
     let MemberStatuses { members, unknown, awaited } =

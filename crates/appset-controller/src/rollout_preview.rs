@@ -21,9 +21,9 @@ use tidegate_model::argo::{Application, ApplicationSet, ApplicationSetSpec};
 
 use super::live_inputs::GenerationPurpose;
 use super::member_status::{MemberStatusCache, MemberStatuses, ObservedAppSet};
+use super::members;
 use super::reconcile::{generate_applications, generation_failure};
 use super::shared::AppSetShared;
-use super::{cache_key, members};
 
 /// Lifetime of a cached generator result. The generators run at most once in this period, however many
 /// previews are requested.
@@ -80,7 +80,7 @@ impl PreviewCache {
         set: &ApplicationSet,
         ask: impl Future<Output = GeneratorResult> + Send + 'static,
     ) -> GeneratorResult {
-        let mut place = self.entry(cache_key(set)).lock_owned().await;
+        let mut place = self.entry(AppKey::of_appset(set)).lock_owned().await;
         let counts =
             |one: &&CachedResult| one.spec == set.spec && SystemClock.now().since(one.at) < CACHE_LIFETIME;
         if let Some(known) = place.as_ref().filter(counts) {
@@ -162,7 +162,7 @@ async fn add_rollout(
 ) -> Result<RolloutPreview, String> {
     let targets = TargetIdentities::from_appset(set)
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
-    let key = cache_key(set);
+    let key = AppKey::of_appset(set);
     let observed = ObservedAppSet { key: &key, targets: &targets, last: None };
     let finding = MemberStatusCache::default().collect(&shared.applications, observed, who, false).await;
     let MemberStatuses { mut members, unknown, .. } = finding;

@@ -66,8 +66,7 @@ impl AppSetService {
 
     /// Returns an ApplicationSet's summary.
     pub fn summarize(&self, set: &ApplicationSet) -> AppSetSummary {
-        let namespace = set.metadata.namespace_or_default().to_owned();
-        let key = AppKey { namespace, name: set.metadata.name.clone() };
+        let key = AppKey::of_appset(set);
         AppSetSummary::new(set, self.cache.skipped_count(&key), self.cache.awaited(&key))
     }
 
@@ -192,10 +191,7 @@ impl AppSetService {
         text: &str,
         message: impl FnOnce(RpcReplyPort<T>) -> AppSetMessage,
     ) -> Result<T, ServiceError> {
-        let set = self.find_one(text)?;
-        let metadata = &set.metadata;
-        let key =
-            AppKey { namespace: metadata.namespace_or_default().to_owned(), name: metadata.name.clone() };
+        let key = AppKey::of_appset(self.find_one(text)?.as_ref());
         let (reply, answer) = oneshot::channel();
         let message = AppSetSupervisorMessage::Forward(key, message(reply.into()));
         self.supervisor.send_message(message).map_err(|_| EngineError::Stopped)?;

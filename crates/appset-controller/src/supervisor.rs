@@ -16,7 +16,6 @@ use tidegate_stores::appsets::{AppSetEvent, StoredAppSet};
 use tokio::sync::oneshot;
 
 use super::actor::{ActorArguments, ApplicationSetActor};
-use super::cache_key;
 use super::messages::{AppSetMessage, AppSetSupervisorMessage};
 use super::orphaned_deletions;
 use super::shared::AppSetShared;
@@ -127,7 +126,7 @@ impl SupervisorState {
     async fn handle_event(&mut self, myself: &ActorRef<AppSetSupervisorMessage>, event: AppSetEvent) {
         match event {
             AppSetEvent::Applied(stored) => {
-                let key = cache_key(&stored.appset);
+                let key = AppKey::of_appset(&stored.appset);
                 match self.children.get_mut(&key) {
                     Some(Child { actor: Some(actor), stored: before, .. }) => {
                         before.clone_from(&stored);
