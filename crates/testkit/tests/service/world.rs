@@ -20,7 +20,7 @@ use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, all_crds};
 use tidegate_model::{Destination, Gvk, Object, OperationId, Timestamp};
 use tidegate_oplog::{Log, MemoryLog};
 use tidegate_state::gates::GateFile;
-use tidegate_state::notices::Notices;
+use tidegate_state::notices::NoNotices;
 use tidegate_state::state_dir::StateDir;
 use tidegate_state::stored_plans::StoredPlans;
 use tidegate_stores::applications::{ApplicationStore, FolderStore, KubernetesStore, ManagedScope};
@@ -190,9 +190,7 @@ impl World {
         let state = StateDir::resolve(Some(&world.folder.path().join("state"))).unwrap();
         // Create the state directory's key outside of virtual time.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        drop(
-            runtime.block_on(StoredPlans::open(&state, &SilentNotifier, client::is_process_running)).unwrap(),
-        );
+        drop(runtime.block_on(StoredPlans::open(&state, &NoNotices, client::is_process_running)).unwrap());
         world
     }
 
@@ -390,14 +388,6 @@ async fn detect_spinning(mut steps: watch::Receiver<u64>) {
         }
     }
     std::future::pending().await
-}
-
-/// A notifier that discards all notifications.
-struct SilentNotifier;
-
-impl Notices for SilentNotifier {
-    fn warn(&self, _: &str) {}
-    fn note(&self, _: &str) {}
 }
 
 fn runtime() -> tokio::runtime::Runtime {
