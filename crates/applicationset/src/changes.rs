@@ -131,7 +131,7 @@ pub enum MemberRejection {
 /// Problem with an ApplicationSet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppSetProblem {
-    /// The rules for ignored fields are invalid, so there is no telling which fields to preserve.
+    /// The rules for ignored fields are invalid, so the fields to preserve are unknown.
     #[error(
         "spec.ignoreApplicationDifferences: {0}; no Applications will be updated until this is fixed, so \
          that no changes are lost"

@@ -290,7 +290,7 @@ impl Queries {
         }
     }
 
-    /// Returns the operations that this process is running, or `None` if there is no telling.
+    /// Returns the operations that this process is running, or `None` if they are unknown.
     async fn running_operations(&self) -> Result<Option<BTreeSet<OperationId>>, ServiceError> {
         Ok(match (self.engine.get(), &self.pending_resume) {
             (Some(engine), _) => Some(engine.running_operations().await?),

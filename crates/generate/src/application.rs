@@ -22,7 +22,7 @@ const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 /// A generated Application, before the check for duplicate names.
 pub(crate) struct ApplicationDraft {
     pub(crate) generated: GeneratedApplication,
-    /// Reason for which the service or the API server would reject the Application.
+    /// Reason why the service or the API server would reject the Application.
     pub(crate) defect: Option<Defect>,
     /// Tags left in the Application, because there are no such parameters.
     pub(crate) unknown_tags: Vec<UnknownTag>,

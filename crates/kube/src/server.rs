@@ -24,7 +24,7 @@ use crate::limit::Limiter;
 use crate::response::{ApiResponse, CallSubject, parse_warnings};
 use crate::transport::{Connections, GatedClient, Transport, WatchPermit};
 
-/// Path to which every server responds without authentication. Requests for it are cheap.
+/// Path that every server answers without authentication. Requests for it are cheap.
 pub(crate) const VERSION: &str = "/version";
 /// Maximum size of one response in bytes. A page of 500 objects of the largest size fits into it.
 const RESPONSE_BYTES_MAX: usize = 1 << 30;

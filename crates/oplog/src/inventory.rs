@@ -1,4 +1,4 @@
-//! Inventories: for each cluster, the places to which an application's operations have written objects.
+//! Inventories: the places in each cluster where an application's operations have written objects.
 //! Thanks to them, prune candidates can be found without searching the cluster.
 //!
 //! An inventory may contain places without an object. It must never omit a place that an operation in the log

@@ -24,7 +24,7 @@ use crate::webhooks::Webhooks;
 
 /// Key under which all unauthenticated requests are counted.
 const SHARED_KEY: &str = "";
-/// Header with which a client resumes an event stream.
+/// Header that a client sends to resume an event stream.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Middleware that runs before every route.

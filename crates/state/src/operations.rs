@@ -27,7 +27,7 @@ pub struct OperationEntry {
     /// Tidegate preserves without knowing it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_kind: Option<String>,
-    /// True if a process is running the operation. `None` if there is no telling.
+    /// True if a process is running the operation. `None` if that is unknown.
     pub at_work: Option<bool>,
 }
 

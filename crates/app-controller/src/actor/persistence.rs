@@ -330,7 +330,7 @@ impl ActorState {
     }
 
     /// Stops the operation if another client set its phase to `Terminating` while the service was down. If
-    /// the log already records the termination, the engine stops it by itself.
+    /// the log already records the termination, the engine stops it.
     pub(super) async fn end_as_recorded(&mut self, RequestedEnd(meant): RequestedEnd) {
         let is_meant = self.operation_id().is_none_or(|id| Some(id) == meant);
         if self.application.operation.is_some()

@@ -72,7 +72,7 @@ pub(super) struct ApplicationObjects {
     pub changed_at: u64,
     /// Like `changed_at`, but ignores changes to individual objects.
     pub other_changed_at: u64,
-    /// Logical time up to which the Application has read its objects.
+    /// Logical time that the Application's reads of its objects cover.
     pub read_at: u64,
     /// Objects whose last report hasn't been confirmed by a read, with the number of later reads that
     /// differed from the report.

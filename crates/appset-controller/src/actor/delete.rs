@@ -306,7 +306,7 @@ impl ActorState {
         }
     }
 
-    /// Returns true if the running ordered deletion will finish by itself: it isn't paused, and all
+    /// Returns true if the running ordered deletion will finish without help: it isn't paused, and all
     /// Applications that it is waiting for have been deleted.
     fn will_teardown_end(&self) -> bool {
         let last = self.teardowns.last.as_ref().and_then(State::teardown);

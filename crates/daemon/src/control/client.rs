@@ -158,7 +158,7 @@ impl OutputStream {
 }
 
 /// Returns true if a signal has stopped (suspended) the process, so that it can't respond until it is
-/// continued. Returns false if there is no telling.
+/// continued. Returns false if that is unknown.
 fn is_process_stopped(process: Option<i32>) -> bool {
     let Some(process) = process.filter(|process| *process > 0) else { return false };
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();

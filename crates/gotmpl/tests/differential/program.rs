@@ -1,4 +1,4 @@
-//! The reference program in Go, with which tests compare their results.
+//! The reference program in Go that tests compare their results with.
 
 use libtest_mimic::{Failed, Trial};
 

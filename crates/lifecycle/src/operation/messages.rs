@@ -369,7 +369,7 @@ impl State {
 impl Header {
     /// Returns the message of an operation that hasn't been planned yet.
     fn message(&self) -> String {
-        // A paused operation makes no calls, so there is no telling what it will wait for next.
+        // A paused operation makes no calls, so what it will wait for next is unknown.
         if let Some(pause) = &self.paused {
             return pause.describe();
         }

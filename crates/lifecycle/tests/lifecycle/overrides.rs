@@ -319,7 +319,7 @@ fn waves_of_a_deletion_are_named_by_the_wave_numbers_of_their_objects() {
     assert_eq!(numbers, [10], "{numbers:?}");
 }
 
-/// Skipping the last wave must not change the conditions for which the previous wave waits.
+/// Skipping the last wave must not change the conditions that the previous wave waits for.
 #[test]
 fn skipping_the_last_wave_does_not_affect_the_previous_one() {
     let mut world = World::new(plan([resource(0, "Deployment/a"), resource(1, "ConfigMap/c")]), request());

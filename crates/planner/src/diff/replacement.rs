@@ -80,7 +80,7 @@ fn fields_beyond_target(
     own
 }
 
-/// Returns the paths of fields that the server wouldn't add by itself.
+/// Returns the paths of fields that would be lost because the server doesn't add them.
 fn lost_fields(
     rules: &ComparisonRules<'_>,
     wanted: &Value,

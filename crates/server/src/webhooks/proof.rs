@@ -121,7 +121,7 @@ impl Proof {
     }
 }
 
-/// Removes the braces with which Bitbucket displays some IDs.
+/// Removes the braces that Bitbucket puts around some IDs.
 fn strip_braces(uuid: &str) -> &str {
     uuid.trim_matches(['{', '}'])
 }

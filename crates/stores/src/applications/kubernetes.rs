@@ -83,7 +83,7 @@ impl KubernetesStore {
             .check_list_permission::<ApplicationKind>()
             .await
             .map_err(|error| client.store_error(&error))?;
-        // Without the projects, there is no telling what the Applications are allowed to do.
+        // Without the projects, the permissions of the Applications are unknown.
         match client.cluster.list(&projects::scope(&store.project_namespace())).await {
             Err(error) if error.kind != ErrorKind::UnknownKind => return Err(client.store_error(&error)),
             _ => {}

@@ -46,7 +46,7 @@ pub struct ParsedFile {
     pub problems: Vec<String>,
     /// Errors of ApplicationSets with unknown names.
     pub appset_problems: Vec<String>,
-    /// True if there is no telling which Applications an unreadable part of the file holds.
+    /// True if an unreadable part of the file may hold any Application.
     pub has_unknown_applications: bool,
     /// True if unreadable parts of the file may contain projects.
     pub can_hide_projects: bool,

@@ -126,7 +126,7 @@ fn attempt_over_error(operation: &Operation, task: &Task, what: Override) -> Opt
     let failure = operation.failure.as_ref()?;
     let is_rescue = task.phase == tidegate_model::Phase::SyncFail;
     match operation.stage {
-        // The next attempt creates a new plan, to which an override of the old plan's task would not apply.
+        // The next attempt creates a new plan. An override of a task in the old plan would not apply to it.
         Stage::AwaitingRetry { .. } if operation.needs_new_plan() && what.counts_as_done() => Some(
             "the attempt has failed, and the next attempt creates a new plan; `retry-task` starts that \
              attempt immediately"
